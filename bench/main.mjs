@@ -21,6 +21,8 @@ const sections = [
   "etcd",
   "kubernetes",
   "daemon",
+  "resp",
+  "clients",
   "boot",
   "attacks",
   "fleet",
@@ -59,8 +61,8 @@ function heading() {
   const command = ["npm run bench --", ...asked, "--page", values.page].join(" ");
   return `# Figures
 
-For whoever wants numbers: what things cost on one machine, beside their yardsticks, as \`${command}\` wrote it. Ratios are medians of those within one
-round of an interleaved run; the times go with the machine. [Performance](performance.md) says what they mean.`;
+For engineers: compare costs on one machine with their yardsticks, as printed by \`${command}\`. Ratios are medians of those within one
+round of an interleaved run; times are of this machine. [Performance](performance.md) explains them.`;
 }
 
 /** What the bench compares with is installed by the bench alone, when it is not there or not as its lock file says. */

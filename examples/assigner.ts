@@ -30,7 +30,7 @@ const rackAssigner: WorkerIdAssigner = {
   },
 };
 
-/** The same as a lease, for whoever wants to decide how it is claimed: here with a window of its own. */
+/** The same as a lease, for a program that decides how it is claimed: here with a window of its own. */
 const patientAssigner: WorkerIdAssigner = {
   name: "patient",
   async assign({ registry, options }, signal): Promise<Lease | undefined> {

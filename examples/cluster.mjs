@@ -28,7 +28,7 @@ if (cluster.isPrimary) {
     await ids.close();
   };
   process.once("SIGTERM", () => void stop());
-  // Lost for good: whoever watches over this process starts it anew.
+  // Lost for good: the supervisor of this process starts it again.
   ids.lease.signal.addEventListener("abort", () => {
     process.exitCode = 1;
     void stop();

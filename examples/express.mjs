@@ -6,7 +6,7 @@ import { once } from "node:events";
 import express from "express";
 import { isSnowleaseError, snowlease } from "snowlease";
 
-// One generator for the whole process; nobody is served before it has its worker ID.
+// One generator for the whole process; no request is served before it has its worker ID.
 const ids = await snowlease();
 const app = express();
 
@@ -34,7 +34,7 @@ async function stop() {
   await ids.close();
 }
 process.once("SIGTERM", () => void stop());
-// Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
+// Lost for good (a worker ID that was asked for by name): the supervisor of this process starts it again.
 ids.lease.signal.addEventListener("abort", () => {
   process.exitCode = 1;
   void stop();

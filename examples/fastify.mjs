@@ -12,7 +12,7 @@ async function snowflakes(app, options) {
   app.decorate("ids", ids);
   // Called after the last request was answered.
   app.addHook("onClose", () => ids.close());
-  // Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
+  // Lost for good (a worker ID that was asked for by name): the supervisor of this process starts it again.
   ids.lease.signal.addEventListener("abort", () => {
     process.exitCode = 1;
     void app.close();

@@ -1,5 +1,5 @@
 // A generator of your own on a lease, for IDs that are no Snowflakes: here texts such as `2026-11-7-1876034617-0`, of month, worker ID,
-// ms since the month began, and count. A lease is a worker ID and a window; whoever makes IDs on it stays inside of that window, and tells
+// ms since the month began, and count. A lease is a worker ID and a window; a generator on it stays inside of that window, and tells
 // the lease what was used when it asks.
 //
 //   npx tsx examples/generator.ts

@@ -14,7 +14,7 @@ authorization() {
   if [ -n "${SNOWLEASE_TOKEN:-}" ]; then printf 'header = "Authorization: Bearer %s"\n' "$SNOWLEASE_TOKEN"; fi
 }
 
-# It may be repeated after any failure: IDs that nobody got are only not used.
+# It may be repeated after any failure: IDs whose answer was lost stay unused.
 answer=$(authorization | curl --config - --silent --show-error --fail-with-body --retry 3 --max-time 10 \
   --header 'content-type: application/json' --data "$body" "$url") || {
   echo "$answer" >&2

@@ -8,6 +8,8 @@ import type {
   Checkpoint,
   ClaimKey,
   ClaimRequest,
+  Dropped,
+  DropRequest,
   EndQuarantineRequest,
   ForceReleased,
   ForceReleaseRequest,
@@ -22,6 +24,7 @@ import type {
   Lost,
   NamespaceInfo,
   NamespaceLimits,
+  NamespacesPage,
   PinOwner,
   Pong,
   Recents,
@@ -130,6 +133,14 @@ function journaled(store: Registry, journal: Journal): Registry {
         return info as NamespaceInfo;
       },
     }),
+    ...(store.dropNamespace && {
+      async dropNamespace(request: DropRequest): Promise<Dropped> {
+        const dropped = await store.dropNamespace?.(request);
+        journal.push(`drop ${request.namespace}`);
+        return dropped as Dropped;
+      },
+    }),
+    ...(store.namespaces && { namespaces: async (page?: NamespacesPage) => (await store.namespaces?.(page)) ?? [] }),
     ...(store.receiptKey && { receiptKey: async (namespace: string) => store.receiptKey?.(namespace) }),
     unpin: (namespace, workerId) => store.unpin(namespace, workerId),
     prune: (namespace, before) => store.prune(namespace, before),
@@ -140,7 +151,7 @@ function journaled(store: Registry, journal: Journal): Registry {
 
 let subjects = 0;
 
-/** Each check gets a store that nobody has used. */
+/** Each check gets an unused store. */
 async function makeSubject(): Promise<ConformanceSubject> {
   const store = memoryRegistry();
   const lacks: Partial<Record<Capability, string>> = { connections: "there is one object for all" };

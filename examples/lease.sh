@@ -58,7 +58,7 @@ while running $((until - margin)); do
   else
     case $answer in
     *LEASE_LOST*)
-      # Nobody else has the rest of the window: the program may end in its own time.
+      # No other holder has the rest of the window: the program may end in its own time.
       echo "the lease of worker ID $worker is lost: $answer" >&2
       break
       ;;
@@ -71,6 +71,6 @@ while running $((until - force)); do :; done
 kill -9 "$program" 2>/dev/null || true
 wait "$program" && status=0 || status=$?
 
-# Without a last timestamp: nobody knows what the program used, so the window stays closed to its end.
+# Without a last timestamp, the registry does not know what the program used: the window stays closed to its end.
 ask DELETE "/$worker" "{\"token\":\"$token\"}" >/dev/null || true
 exit "$status"

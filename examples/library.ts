@@ -163,7 +163,7 @@ async function readClock(): Promise<void> {
   await ids.close();
 }
 
-/** What a holder leaves to the next one, in the words of a registry: for whoever looks into a store. */
+/** What a holder leaves to the next one, in the words of a registry: for a look into a store. */
 async function readRecents(): Promise<void> {
   const registry = memoryRegistry();
   const ids = await snowlease({ registry });

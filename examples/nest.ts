@@ -24,7 +24,7 @@ export class SnowleaseModule {
         {
           provide: "SNOWFLAKE_AT_SHUTDOWN",
           inject: [Snowflake],
-          // After `onModuleDestroy` and `beforeApplicationShutdown`, in which connections are closed: nobody asks for IDs any more.
+          // After `onModuleDestroy` and `beforeApplicationShutdown`, in which connections are closed: no request needs an ID any more.
           useFactory: (ids: Snowflake): OnApplicationShutdown => ({ onApplicationShutdown: () => ids.close() }),
         },
       ],

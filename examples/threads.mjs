@@ -22,6 +22,6 @@ if (isMainThread) {
   const made = [];
   while (made.length < workerData.count) made.push(await ids.nextAsync());
   parentPort.postMessage(made);
-  // What this thread took and did not use is nobody's. The lease is the main thread's to give back.
+  // No other thread gets what this one took and did not use. The lease is the main thread's to give back.
   await ids.close();
 }

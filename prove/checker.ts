@@ -3,7 +3,10 @@ import type { Layout } from "../src/id/layout.ts";
 import { HeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { idOf } from "../src/ops/audit/id-lines.ts";
 import { SortedRuns } from "../src/ops/audit/sorted-runs.ts";
+import { readCalls } from "./calls.ts";
 import { type Fact, readFacts, readIds, type Window } from "./log.ts";
+import { checkOrder, type OrderVerdict } from "./order.ts";
+import type { Call } from "./sequential.ts";
 
 /** What must never be. */
 const flawTexts = {
@@ -16,6 +19,7 @@ const flawTexts = {
   unnoticed: "answers to a forgotten claim that no quarantine followed",
   quarantines: "refusals by a quarantine for which nothing was the reason",
   innocents: "leases lost as forgotten or cloned for which nothing was the reason",
+  unordered: "worker IDs whose calls have no order",
 } as const;
 
 export type Flaw = keyof typeof flawTexts;
@@ -36,6 +40,8 @@ export interface Verdict {
   readonly errors: Readonly<Record<string, number>>;
   readonly restores: Course;
   readonly copies: Course;
+  /** Undefined where not all calls are on record, or the registry may have forgotten some. */
+  readonly order?: OrderVerdict | undefined;
 }
 
 /** What came of what may make IDs come twice: a store that was put back, a holder that was copied. */
@@ -115,13 +121,17 @@ const promptly = 1000;
  * Compares the IDs of all lives with each other and with the windows in which they were made, and these windows with each other. In
  * bounded memory, whatever the number of IDs.
  * @param history when each worker ID was held by the registry's record; undefined where there is none to go by.
+ * @param operated what an operator did meanwhile, and before which time, Unix ms, history is gone.
  * @param incidents undefined where holders are wrong in something, and whatever they are told has a reason.
+ * @param mostPlaces before the search for the order of calls is given up; default: as `checkOrder` has it.
  */
 export async function check(
   logs: readonly string[],
   layout: Layout,
   history?: (workerId: number) => Promise<HeldIntervals>,
   incidents?: Incidents,
+  operated: { readonly calls: readonly Call[]; readonly prunedBefore: number } = { calls: [], prunedBefore: 0 },
+  mostPlaces?: number,
 ): Promise<Verdict> {
   const verdict = new Findings();
   const runs = new SortedRuns();
@@ -136,10 +146,15 @@ export async function check(
     return held;
   };
   let ids = 0;
+  /** Undefined once they are not all on record. */
+  let calls: Call[] | undefined = history && [...operated.calls];
   try {
     for (const log of logs) {
       before.push(ids);
       const facts = readFacts(log);
+      const own = readCalls(nameOf(log), facts);
+      const isSilent = own.length === 0 && facts.some(({ window }) => window !== undefined);
+      calls = isSilent ? undefined : calls?.concat(own);
       const course = new Life(log, facts, leases);
       lives.push(course);
       verdict.countErrors(log, facts);
@@ -158,7 +173,8 @@ export async function check(
             [lastUpper, lastInTick] = [upper, inTick];
             const { workerId, timestamp } = layout.decompose(idOf(upper, lower));
             isOutside = !course.uses(workerId, timestamp, timestamp + layout.tick);
-            isUnrecorded = history !== undefined && !(await heldBy(workerId)).has(timestamp);
+            isUnrecorded =
+              history !== undefined && timestamp >= operated.prunedBefore && !(await heldBy(workerId)).has(timestamp);
           }
           const words = (): string => wordsOf(idOf(upper, lower), layout, log);
           if (isOutside) verdict.add("outside", words);
@@ -186,9 +202,11 @@ export async function check(
     });
     compareWindows(leases, verdict, (one, other) => excuses.areApart(one, other));
     excuses.judge(verdict);
+    const order = calls && checkOrder(calls, mostPlaces);
+    for (const words of order?.findings ?? []) verdict.add("unordered", () => words);
     const { flaws, findings, errors } = verdict;
     const { restores, copies } = excuses;
-    return { ids, lives: logs.length, leases: leases.length, flaws, findings, errors, restores, copies };
+    return { ids, lives: logs.length, leases: leases.length, flaws, findings, errors, restores, copies, order };
   } finally {
     runs.close();
   }
@@ -214,6 +232,7 @@ class Findings {
     unnoticed: 0,
     quarantines: 0,
     innocents: 0,
+    unordered: 0,
   };
   readonly findings: string[] = [];
   readonly errors: Record<string, number> = {};
@@ -246,6 +265,8 @@ class Life {
   readonly losses: Loss[] = [];
   /** When it was copied, or began as that copy. */
   readonly copied = new Map<number, number>();
+  /** Each copy, and those of which the process knew nothing either when that one was made. */
+  readonly siblings: [number: number, others: readonly number[]][] = [];
   readonly name: string;
   readonly #moments: Moment[] = [];
   readonly #log: string;
@@ -304,6 +325,7 @@ class Life {
     if (heard !== undefined) this.#hear(fact, heard);
     if (copied !== undefined) {
       this.copied.set(copied.number, fact.time ?? 0);
+      this.siblings.push([copied.number, [...this.#undivided.keys()]]);
       this.#undivided.set(copied.number, copied.pending);
       this.#lease?.copied.add(copied.number);
     }
@@ -366,7 +388,7 @@ class Life {
     this.losses.push({ lease, reason, time });
   }
 
-  /** What it had been granted beyond what it used is anybody's from now on. */
+  /** Any holder may get what it had been granted beyond what it used, from now on. */
   #giveBack(): void {
     const lease = this.#lease;
     if (lease === undefined) return;
@@ -383,6 +405,8 @@ class Excuses {
   readonly #incidents: Incidents | undefined;
   /** When each copy was made. */
   readonly #copied: ReadonlyMap<number, number>;
+  /** Copies of a process that heard nothing in between are copies of each other. */
+  readonly #siblings = new Map<number, Set<number>>();
   /** When a holder was first told after each restore. */
   readonly #told: ReadonlyMap<Restored, number>;
   readonly #twice = { restores: 0, copies: 0 };
@@ -392,6 +416,17 @@ class Excuses {
     this.#leases = leases;
     this.#incidents = incidents;
     this.#copied = new Map(lives.flatMap(({ copied }) => [...copied]));
+    for (const [number, others] of lives.flatMap(({ siblings }) => siblings)) {
+      for (const [one, other] of others.flatMap(
+        (each) =>
+          [
+            [number, each],
+            [each, number],
+          ] as const,
+      )) {
+        this.#siblings.set(one, (this.#siblings.get(one) ?? new Set()).add(other));
+      }
+    }
     this.#told = new Map(this.#restored.map((each) => [each, this.#toldAfter(each)]));
   }
 
@@ -437,8 +472,13 @@ class Excuses {
   #areCopies({ undivided, lease }: Moment, other: Moment): boolean {
     return undivided.some((number) => {
       if (lease === undefined || other.lease === undefined || !lease.copied.has(number)) return false;
-      return other.lease.copied.has(number) || grantedAt(other.lease) > (this.#copied.get(number) ?? Infinity);
+      return this.#hasCopy(other.lease, number) || grantedAt(other.lease) > (this.#copied.get(number) ?? Infinity);
     });
+  }
+
+  /** Whether a lease is that copy, was copied so, or is a copy of the same state. */
+  #hasCopy({ copied }: Lease, number: number): boolean {
+    return copied.has(number) || [...(this.#siblings.get(number) ?? [])].some((each) => copied.has(each));
   }
 
   /** One of them had not been answered since the restore; the other one was granted its window by the older copy, before the quarantine. */
@@ -453,7 +493,7 @@ class Excuses {
     const isBetween = (early: Lease, late: Lease): boolean =>
       this.#restored.some((each) => grantedAt(early) < each.end && (late.answers.at(-1)?.time ?? 0) > each.begin) ||
       [...early.copied].some(
-        (number) => late.copied.has(number) || grantedAt(late) > (this.#copied.get(number) ?? Infinity),
+        (number) => this.#hasCopy(late, number) || grantedAt(late) > (this.#copied.get(number) ?? Infinity),
       );
     return isBetween(one, other) || isBetween(other, one);
   }

@@ -2,8 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type WallClock, withoutSnowlease } from "../test/support/holder.ts";
+import { withoutSnowlease } from "../test/support/holder.ts";
+import type { WallClock } from "../test/support/wall-clock.ts";
 import { wallClock } from "./clock.ts";
 
 /** How the holders of a run make IDs. */
@@ -13,14 +15,23 @@ export interface CrewOptions {
   readonly maker: string;
   /** What a holder passes to snowlease(). */
   optionsOf(holder: number): object;
+  /** Another program than holder.mjs for this holder; undefined: none. */
+  clientOf?(holder: number): ClientProgram | undefined;
   /** For the logs. */
   readonly folder: string;
 }
 
+/** A holder in another language: `clients/README.md` here says what it is passed, and what it writes. */
+export interface ClientProgram {
+  readonly language: string;
+  readonly command: readonly string[];
+  readonly environment?: Readonly<Record<string, string>> | undefined;
+}
+
 /** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
 const [bulk, pause] = [256, 3];
-/** For a holder that was asked to end, or for a copy of itself, ms. */
-const patience = 10_000;
+/** For a holder that was asked to end, and for one that was asked for a copy of itself, ms. */
+const [patience, patienceOfCopy] = [10_000, 3000];
 const lookEvery = 50;
 
 /** What a holder tells: how many IDs it has made, and all that a copy of it needs, where it was asked for that. */
@@ -51,9 +62,24 @@ export class Crew {
     return this.#all.flatMap(({ crashes }) => crashes);
   }
 
+  /** The logs by the language of their holders. */
+  get logsByLanguage(): ReadonlyMap<string, readonly string[]> {
+    const found = new Map<string, string[]>();
+    for (const place of this.#all) {
+      const logs = found.get(place.language) ?? [];
+      found.set(place.language, logs);
+      logs.push(...place.logs);
+    }
+    return found;
+  }
+
   /** As far as they told. */
   get made(): number {
     return this.#all.reduce((sum, { made }) => sum + made, 0);
+  }
+
+  get size(): number {
+    return this.#places.length;
   }
 
   get #all(): readonly Place[] {
@@ -107,6 +133,10 @@ class Place {
   readonly #options: CrewOptions;
   readonly #copy: number | undefined;
   #child: ChildProcess | undefined;
+  /** Called with the next image that the child tells. */
+  #onImage: ((image: object | null) => void) | undefined;
+  /** Images are asked for one after the other: an answer does not say which question it answers. */
+  #imaging: Promise<unknown> = Promise.resolve();
   #before = 0;
   #now = 0;
 
@@ -121,29 +151,44 @@ class Place {
     return this.#before + this.#now;
   }
 
+  get language(): string {
+    return this.#options.clientOf?.(this.#holder)?.language ?? "Node";
+  }
+
   /** Starts a life, and waits until its program is loaded: what strikes it before would strike nothing. */
   async boot(): Promise<void> {
     const { maker, folder } = this.#options;
     const name = this.#copy === undefined ? `life-${this.logs.length + 1}` : `copy-${this.#copy}`;
     const log = join(folder, `holder-${this.#holder}-${name}`);
     const isCopy = this.#copy !== undefined;
-    const task = { maker, options: this.#options.optionsOf(this.#holder), log, bulk, pause, isCopy };
+    const options = this.#options.optionsOf(this.#holder);
+    const client = this.#options.clientOf?.(this.#holder);
+    const task = { maker, options, log, bulk, pause, isCopy };
     // It may be killed before it comes to write anything.
     for (const end of ["ids", "facts"]) writeFileSync(`${log}.${end}`, "");
     const words = openSync(`${log}.stderr`, "w");
     // Dies with this process, however that ends, stopped or not.
-    const args = ["--pdeathsig", "KILL", process.execPath, join(import.meta.dirname, "holder.mjs")];
-    const child = spawn("setpriv", [...args, JSON.stringify(task)], {
-      env: { ...withoutSnowlease(), ...this.clock?.environment },
-      stdio: ["ignore", words, words, "ipc"],
+    const command =
+      client === undefined
+        ? [process.execPath, join(import.meta.dirname, "holder.mjs"), JSON.stringify(task)]
+        : [...client.command, ...Object.entries({ ...options, log, bulk, pause }).map((pair) => pair.join("="))];
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
+      env: { ...withoutSnowlease(), ...client?.environment, ...this.clock?.environment },
+      stdio: ["pipe", "pipe", words],
     });
     closeSync(words);
     this.#before += this.#now;
     this.#now = 0;
     this.logs.push(log);
     this.#child = child;
-    child.on("message", ({ made }: Told) => {
-      if (this.#child === child) this.#now = made;
+    const { stdin, stdout } = child;
+    if (stdin === null || stdout === null) throw new Error("A holder was started without its pipes.");
+    stdin.on("error", () => undefined);
+    const lines = createInterface({ input: stdout });
+    lines.on("line", (line) => {
+      const told = JSON.parse(line) as Told;
+      if (this.#child === child) this.#now = told.made;
+      if (told.image !== undefined) this.#onImage?.(told.image);
     });
     child.on("error", () => undefined);
     child.on("exit", (code, signal) => {
@@ -151,34 +196,33 @@ class Place {
       this.crashes.push(`${log} ended by itself (${signal ?? code}): ${readFileSync(`${log}.stderr`, "utf8").trim()}`);
       if (!isCopy) void this.boot();
     });
-    await Promise.race([once(child, "message"), once(child, "exit")]);
+    await Promise.race([once(lines, "line"), once(child, "exit")]);
   }
 
   /** What another process needs to go on as this one; undefined where this one holds nothing. */
   async image(number: number): Promise<object | undefined> {
+    const own = this.#imaging.then(() => this.#image(number));
+    this.#imaging = own.catch(() => undefined);
+    return own;
+  }
+
+  async #image(number: number): Promise<object | undefined> {
     const child = this.#child;
-    const end = performance.now() + patience;
+    const end = performance.now() + patienceOfCopy;
     const exit = child && once(child, "exit").then(() => undefined);
     exit?.catch(() => undefined);
     while (child !== undefined && child === this.#child && child.exitCode === null && performance.now() < end) {
-      const answer = new Promise<Told>((resolve) => {
-        const listen = (told: Told): void => {
-          if (told.image === undefined) return;
-          child.off("message", listen);
-          resolve(told);
-        };
-        child.on("message", listen);
-      });
-      child.send({ copied: number }, () => undefined);
-      const told = await Promise.race([answer, exit]);
-      if (told?.image) return told.image;
+      const answer = new Promise<object | null>((resolve) => (this.#onImage = resolve));
+      this.send({ copied: number });
+      const image = await Promise.race([answer, exit]);
+      if (image) return image;
       await sleep(lookEvery);
     }
     return undefined;
   }
 
   send(message: object): void {
-    this.#child?.send(message, () => undefined);
+    tell(this.#child, message);
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
@@ -193,7 +237,7 @@ class Place {
   /** Lets it give its worker ID back; one that takes too long is killed. */
   async close(): Promise<void> {
     await this.#end((child) => {
-      child.send({}, () => undefined);
+      tell(child, {});
       void sleep(patience, undefined, { ref: false }).then(() => child.kill("SIGKILL"));
     });
   }
@@ -206,4 +250,8 @@ class Place {
     how(child);
     await exit;
   }
+}
+
+function tell(child: ChildProcess | undefined, message: object): void {
+  child?.stdin?.write(`${JSON.stringify(message)}\n`);
 }

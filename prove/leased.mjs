@@ -1,13 +1,29 @@
-// Ours: nothing but the library, and a note of each window that it was granted.
+// Ours: nothing but the library, and a note of each call of its registry and of each window that it was granted.
 
 import { snowlease } from "../dist/index.js";
+import { openRegistry, parseAddress } from "../dist/registries/index.js";
+import { recordCalls } from "./calls.mjs";
 
 export async function open(options, note) {
-  const ids = await snowlease(options);
+  const { registry: url, operationTimeout } = options;
+  const registry = await openRegistry(parseAddress(url), { operationTimeout });
+  return openOn(registry, options, note);
+}
+
+/** On this registry, which is closed with the lease. */
+export async function openOn(registry, options, note) {
+  let ids;
+  try {
+    ids = await snowlease({ ...options, registry: recordCalls(registry, note) });
+  } catch (error) {
+    await registry.close();
+    throw error;
+  }
+  ids.lease.signal.addEventListener("abort", () => void registry.close());
   noteWindows(ids.lease, note);
   return {
     fill: (target) => ids.fill(target),
-    close: () => ids.close(),
+    close: () => ids.close().finally(() => registry.close()),
     get isOver() {
       return ids.lease.signal.aborted;
     },

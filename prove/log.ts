@@ -1,4 +1,5 @@
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
+import type { Asked } from "./sequential.ts";
 
 /** A window that a holder was granted, and what it may use before it. */
 export interface Window {
@@ -36,6 +37,12 @@ export interface Fact {
   readonly turn?: string | undefined;
   /** It was copied, or is that copy; `pending`: the turn that both had drawn, and had no answer to. */
   readonly copied?: { readonly number: number; readonly pending?: string | undefined } | undefined;
+  /** It calls its registry; which call of its process that is. */
+  readonly call?: (Pick<Asked, "method" | "request"> & { readonly number: number }) | undefined;
+  /** Its registry answered, or threw an error of this code. */
+  readonly answered?:
+    | { readonly number: number; readonly answer?: Asked["answer"]; readonly error?: string | undefined }
+    | undefined;
   /** An error of which nothing that was done to it can be the reason. */
   readonly strange?: string | undefined;
   /** Error code -> how often, so far. */

@@ -1,8 +1,12 @@
 // `npm run prove`: real processes on real servers under a seeded nemesis, and a check of every ID that they made. See README.md here.
 
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { languageNames, makeClientPrograms } from "./clients.ts";
 import { keepWorkplace } from "./workplace.ts";
 import { parseArgs } from "node:util";
-import { clocksMissing } from "../test/support/holder.ts";
+import { clocksMissing } from "../test/support/wall-clock.ts";
 import { ProgressLine } from "./progress.ts";
 import { findOut, isFoundOut, naiveMakers } from "./naive.ts";
 import { commandOf, isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
@@ -23,6 +27,8 @@ Puts real processes on real servers under a seeded nemesis, and checks that no I
   --rate N          faults of holders and networks a second (5)
   --restores        puts the store back to older copies of itself: IDs may come twice until the holder in question is told, and no longer
   --copies          copies holders with all that they have: the same, until one of the two is told
+  --operators       an operator ends claims, pins, unpins, prunes, moves hosts, and runs init and doctor
+  --clients         holders in ${languageNames.join(", ")} beside those of Node, where a daemon answers (see prove/clients/README.md)
   --naive           runs makers that are wrong in one thing: each has to be found out
   --help            shows this`;
 
@@ -39,7 +45,13 @@ const options = {
   rate: number("rate", values.rate, 0.1, 100),
   restores: values.restores,
   copies: values.copies,
+  operators: values.operators,
 };
+if (values.clients && (values.restores || values.copies || values.naive)) {
+  usage(
+    "Expected --clients alone: other languages keep no record of what they are told, which --restores, --copies and --naive need",
+  );
+}
 
 const chosen = asked.map((name) => {
   return (
@@ -48,18 +60,24 @@ const chosen = asked.map((name) => {
   );
 });
 if (clocksMissing !== undefined) console.error(`SKIPPED: steps of clocks. ${clocksMissing}`);
-const here = chosen.filter(({ name, missing }) => {
+const here = chosen.filter(({ name, missing, isHttp }) => {
+  if (values.clients && !isHttp) return false;
   if (missing !== undefined) console.error(`SKIPPED: ${name}. ${missing}`);
   return missing === undefined;
 });
+const clients = values.clients
+  ? makeClientPrograms(mkdtempSync(join(tmpdir(), "snowlease-clients-")), (why) =>
+      console.error(`SKIPPED: holders in ${why}`),
+    )
+  : undefined;
 const isGood = values.naive ? await proveThatItCanFail(here) : await proveAll(here);
-// A driver may hold on to a connection that nobody needs any more.
+// A driver may hold on to a connection that is no longer needed.
 process.exit(isGood && here.length > 0 ? 0 : 1);
 
 async function proveAll(stages: readonly Stage[]): Promise<boolean> {
   const outcomes = new Map<string, Outcome>();
   for (const stage of stages) {
-    const outcome = await run(stage, options);
+    const outcome = await run(stage, { ...options, clients });
     outcomes.set(stage.name, outcome);
     if (isFlawed(outcome)) tellFlaws(stage.name, outcome);
   }
@@ -95,14 +113,15 @@ async function run(stage: Stage, options: RunOptions): Promise<Outcome> {
   }
 }
 
-function tellFlaws(name: string, { findings, stuck, crashes, folder }: Outcome): void {
+function tellFlaws(name: string, { findings, stuck, crashes, troubles, folder }: Outcome): void {
   keepWorkplace();
   console.log(`\nFLAWED: ${name}`);
   for (const words of findings) console.log(`  ${words}`);
   for (const words of stuck) console.log(`  stuck: worker ${words}`);
   for (const words of crashes.slice(0, 5)) console.log(`  ${words}`);
+  for (const words of troubles.slice(0, 5)) console.log(`  the operator: ${words}`);
   console.log(`  logs: ${folder}`);
-  console.log(`  again: ${commandOf(name, options)}`);
+  console.log(`  again: ${commandOf(name, { ...options, clients })}`);
 }
 
 function number(name: string, text: string, least: number, most: number): number {
@@ -123,6 +142,8 @@ function argumentsOrUsage() {
         rate: { type: "string", default: "5" },
         restores: { type: "boolean", default: false },
         copies: { type: "boolean", default: false },
+        operators: { type: "boolean", default: false },
+        clients: { type: "boolean", default: false },
         naive: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },

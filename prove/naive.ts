@@ -24,7 +24,7 @@ export interface NaiveMaker {
   readonly flaws: readonly Flaw[];
   /** What is done to two holders, again and again. */
   readonly strike:
-    | readonly Omit<Fault, "target" | "by">[]
+    | readonly Omit<Fault, "by" | "rate" | "target">[]
     | ((scene: Scene, crew: Crew, holder: number) => Promise<void>);
 }
 
@@ -44,6 +44,10 @@ export const naiveMakers: readonly NaiveMaker[] = [
   { module: "naive/unwritten", flaws: ["unrecorded"], pool: "0-1", strike: letPass },
   { module: "naive/unused", flaws: ["overlaps"], strike: deploy },
   { module: "naive/unraised", flaws: ["fences"], strike: deploy },
+  { module: "naive/stale", flaws: ["unordered"], pool: "0-1", strike: deploy },
+  { module: "naive/dropped", flaws: ["unordered"], pool: "0-1", strike: deploy },
+  { module: "naive/doubled", flaws: ["unordered"], pool: "0-1", strike: deploy },
+  { module: "naive/unreleased", flaws: ["unordered"], strike: deploy },
   {
     module: "naive/unreceipted",
     flaws: ["unnoticed"],
@@ -73,7 +77,7 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const size = 2;
-  const scene = await stage.start(size, folder);
+  const scene = await stage.start(size, folder, pool);
   const optionsOf = (holder: number): object => ({
     registry: scene.url(holder),
     namespace,
@@ -91,11 +95,13 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
     for (let strikes = 1; ; strikes++) {
       const target = strikes % size;
       if (typeof strike === "function") await strike(scene, crew, target);
-      else await nemesis.run(strike.map((fault) => ({ ...fault, target, by: 0 }))).then(letPass);
+      else await nemesis.run(strike.map((fault) => ({ ...fault, target, by: 0, rate: 1 }))).then(letPass);
       const { incidents } = nemesis;
       // A store that was put back has forgotten some of its history.
       const history = incidents.restores.length > 0 ? undefined : recordOf(scene);
-      const verdict = await check(crew.logs, defaultLayout, history, incidents);
+      // The search for an order may take a minute, in which this process does nothing else.
+      const mostPlaces = maker.flaws.includes("unordered") ? undefined : 0;
+      const verdict = await check(crew.logs, defaultLayout, history, incidents, undefined, mostPlaces);
       if (isFoundOut(maker, verdict) || strikes === mostStrikes) return verdict;
     }
   } finally {

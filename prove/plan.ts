@@ -1,12 +1,15 @@
 import { Random } from "../test/simulation/world.ts";
 
-/** What a fault strikes. A link is the network between one client and its servers, an original a holder that is copied. */
-type Struck = "holder" | "link" | "server" | "store" | "original";
+/**
+ * What a fault strikes. A link is the network between one client and its servers, an original a holder that is copied, a worker ID one
+ * that an operator does something to.
+ */
+type Struck = "holder" | "link" | "server" | "store" | "original" | "worker ID";
 
 interface Kind {
   readonly strikes: Struck;
   /** Two faults of one lane never strike the same target at once; a clock can be stepped while its process is stopped. */
-  readonly lane: "process" | "clock" | "network" | "copy";
+  readonly lane: "process" | "clock" | "network" | "copy" | "operator";
   /** How often it comes, compared with the others that strike the same. */
   readonly weight: number;
   /** How long it lasts, ms: from, to. What only happens lasts 0. */
@@ -19,6 +22,7 @@ export const faultKinds = {
   "holder stopped": { strikes: "holder", lane: "process", weight: 6, lasts: [20, 2500] },
   "holder deployed anew": { strikes: "holder", lane: "process", weight: 1, lasts: [0, 0] },
   "holder's clock stepped": { strikes: "holder", lane: "clock", weight: 6, lasts: [100, 4000] },
+  "holder's clock fast or slow": { strikes: "holder", lane: "clock", weight: 2, lasts: [100, 4000] },
   "requests lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
   "answers lost": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
   "requests late": { strikes: "link", lane: "network", weight: 2, lasts: [100, 2500] },
@@ -31,8 +35,15 @@ export const faultKinds = {
   "server cut off": { strikes: "server", lane: "process", weight: 3, lasts: [200, 3000] },
   "primary replaced": { strikes: "server", lane: "process", weight: 3, lasts: [0, 0] },
   "server's clock stepped": { strikes: "server", lane: "clock", weight: 2, lasts: [200, 4000] },
+  "server's clock fast or slow": { strikes: "server", lane: "clock", weight: 1, lasts: [200, 4000] },
   "store put back": { strikes: "store", lane: "copy", weight: 1, lasts: [300, 5000] },
   "holder copied": { strikes: "original", lane: "copy", weight: 1, lasts: [2000, 5000] },
+  "operator: release --force": { strikes: "worker ID", lane: "operator", weight: 3, lasts: [0, 0] },
+  "operator: pin, unpin": { strikes: "worker ID", lane: "operator", weight: 2, lasts: [0, 2500] },
+  "operator: prune": { strikes: "worker ID", lane: "operator", weight: 1, lasts: [0, 0] },
+  "operator: init again": { strikes: "worker ID", lane: "operator", weight: 1, lasts: [0, 0] },
+  "operator: doctor": { strikes: "worker ID", lane: "operator", weight: 1, lasts: [0, 0] },
+  "operator: migrate": { strikes: "worker ID", lane: "operator", weight: 2, lasts: [0, 2500] },
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type FaultKind = keyof typeof faultKinds;
@@ -48,6 +59,8 @@ export interface Fault {
   readonly target: number;
   /** By how much a clock is stepped, ms; which way of putting a store back; negative where the copy of a holder speaks first. */
   readonly by: number;
+  /** How many seconds pass in a second on a clock that runs fast or slow. */
+  readonly rate: number;
 }
 
 /** What there is to strike. */
@@ -63,6 +76,8 @@ export interface Targets {
   readonly restores: boolean;
   /** Whether holders are copied. */
   readonly copies: boolean;
+  /** How many worker IDs an operator does something to. */
+  readonly workerIds: number;
 }
 
 /** Servers' clocks are stepped by so much at most, ms: holders that differ more are refused, and would only wait. */
@@ -75,6 +90,10 @@ const hour = 3_600_000;
  * stepped.
  */
 const restoreStep = 450;
+/** The slowest and the fastest clock. */
+const [slowest, fastest] = [0.3, 3];
+/** Mean time between what an operator does, ms. */
+const operatorEvery = 2500;
 /** Mean time between two restores, and between two copies, ms: a quarantine is over, and a copy dead, before the next one. */
 const [restoreEvery, copyEvery] = [8000, 4000];
 
@@ -89,7 +108,8 @@ export function plan(seed: number, duration: number, rate: number, targets: Targ
   const servers = faultsOf(new Random(~seed), duration, targets.serverEvery, targets, ["server"]);
   const restores = faultsOf(new Random(seed + 1), duration, restoreEvery, targets, ["store"]);
   const copies = faultsOf(new Random(seed + 2), duration, copyEvery, targets, ["original"]);
-  return [...clients, ...servers, ...restores, ...copies].toSorted((a, b) => a.at - b.at);
+  const operators = faultsOf(new Random(seed + 3), duration, operatorEvery, targets, ["worker ID"]);
+  return [...clients, ...servers, ...restores, ...copies, ...operators].toSorted((a, b) => a.at - b.at);
 }
 
 function faultsOf(random: Random, duration: number, every: number, targets: Targets, struck: Struck[]): Fault[] {
@@ -100,6 +120,7 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
     server: targets.servers,
     store: restores ? 1 : 0,
     original: copies ? holders : 0,
+    "worker ID": targets.workerIds,
   };
   const kinds = Object.entries<Kind>(faultKinds).filter(
     ([name, { strikes }]) =>
@@ -120,6 +141,8 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
     const lasts = random.between(least, most);
     const wish = step(random, strikes);
     const by = restores && lane === "clock" ? Math.sign(wish) * Math.min(Math.abs(wish), restoreStep) : wish;
+    const mostOff = restores ? restoreStep : strikes === "server" ? serverStep : Infinity;
+    const rate = rateOf(random, mostOff / lasts);
     const first = random.below(counts[strikes]);
     // A deployment goes round: it replaces a few of them, one after the other.
     const many = kind === "holder deployed anew" ? random.pick([1, 1, 1, counts.holder]) : 1;
@@ -130,7 +153,7 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
       if ((busy.get(place) ?? 0) > begin) continue;
       // Long enough for a process to be there again.
       busy.set(place, begin + lasts + 500);
-      if (begin + lasts < duration) faults.push({ kind, at: begin, lasts, target, by });
+      if (begin + lasts < duration) faults.push({ kind, at: begin, lasts, target, by, rate });
     }
   }
   return faults;
@@ -141,4 +164,10 @@ function step(random: Random, strikes: Struck): number {
   const most = strikes === "server" ? [50, 500, serverStep] : [5, 100, 900, holderStep, holderStep, hour];
   const size = random.pick(most);
   return random.pick([-1, 1]) * random.between(size === hour ? hour / 2 : 1, size);
+}
+
+/** Of a clock that differs by so many seconds a second at most. */
+function rateOf(random: Random, most: number): number {
+  const rate = random.between(slowest * 1000, fastest * 1000) / 1000;
+  return 1 + Math.sign(rate - 1) * Math.min(Math.abs(rate - 1), most);
 }

@@ -10,7 +10,7 @@ const patience = 60_000;
 const betweenClaims = 100;
 
 /**
- * Claims every worker ID of a pool that nobody uses any more; returns those that nobody can have, and why not. By when the last window has
+ * Claims every worker ID of a pool that no holder uses any more; returns those that no claim gets, and why not. By when the last window has
  * passed, and a quarantine: `maxWindow` and twice `maxClockSkew` later, by a clock that was so many ms ahead.
  */
 export async function stuckIn(registry: Registry, pool: PoolBounds, ahead: number): Promise<string[]> {

@@ -42,6 +42,7 @@ export async function openOn(mistakes, options, note, image) {
   noteWindows(lease, note);
   return {
     fill: (target) => ids.fill(target),
+    renew: () => lease.renew(),
     close: () => ids.close(),
     image: () => record.image(lease, ids, draws),
     get isOver() {

@@ -1,5 +1,5 @@
 import type { FaultProxy } from "../test/support/fault-proxy.ts";
-import type { WallClock } from "../test/support/holder.ts";
+import type { WallClock } from "../test/support/wall-clock.ts";
 import type { Registry } from "../src/rule/registry.ts";
 
 /** The namespace in which everybody leases. */

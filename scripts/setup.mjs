@@ -44,16 +44,21 @@ function isInstalled() {
 /** Compiles src/ to dist/, unless dist/ was made from just these sources. */
 export function ensureBuild() {
   const stamp = "node_modules/.snowlease-build";
-  const sources = hashOf(["tsconfig.json", "package-lock.json", ...filesIn("src")]);
+  const sources = hashOf(["tsconfig.json", "package-lock.json", "scripts/vendor.mjs", ...filesIn("src")]);
   if (existsSync("dist") && existsSync(stamp) && readFileSync(stamp, "utf8") === sources) return;
 
   say("compiling (tsc)");
   // Beside dist/, not in it: a daemon that runs from dist/ still imports from there, and a failed build leaves it whole.
   const next = `dist.${process.pid}`;
-  const status = run(process.execPath, ["node_modules/typescript/bin/tsc", "--outDir", next]);
-  if (status !== 0) {
+  const steps = [
+    ["node_modules/typescript/bin/tsc", "--outDir", next],
+    ["scripts/vendor.mjs", next],
+  ];
+  for (const step of steps) {
+    const status = run(process.execPath, step);
+    if (status === 0) continue;
     rmSync(next, { recursive: true, force: true });
-    fail("src/ does not compile; see the errors above", status);
+    fail("the build failed; see the errors above", status);
   }
   rmSync("dist", { recursive: true, force: true });
   renameSync(next, "dist");

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { kubernetesApi, kubernetesApiMissing } from "./kubernetes-api.mjs";
+import { goProgram, goProgramMissing, goPrograms } from "./go-programs.mjs";
 import { ensureBuild, ensureDependencies, ensurePackages } from "./setup.mjs";
 
 const args = process.argv.slice(2);
@@ -15,40 +15,52 @@ if (!args.includes("--project=unit")) {
   ensurePackages({
     chromium: "/usr/bin/chromium",
     curl: "/usr/bin/curl",
-    // An engine is more than a developer's machine should get unasked.
-    ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
-    "default-jre-headless": "/usr/bin/java",
+    // An engine and another language are more than a developer's machine should get unasked.
+    ...(process.env.CI && {
+      "docker.io": "/usr/sbin/dockerd",
+      "php-cli": "/usr/bin/php",
+      "php-redis": "/usr/lib/php/*/redis.so",
+    }),
+    "default-jdk-headless": "/usr/bin/javac",
     "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
     "etcd-client": "/usr/bin/etcdctl",
     "etcd-server": "/usr/bin/etcd",
-    faketime: "/usr/lib/*/faketime/libfaketimeMT.so.1",
+    gcc: "/usr/bin/cc",
+    "libc6-dev": "/usr/include/stdlib.h",
     "libhsqldb-java": "/usr/share/java/hsqldb.jar",
     "libzookeeper-java": "/usr/share/java/zookeeper.jar",
     "mariadb-client-core": "/usr/bin/mariadb",
     "mariadb-server-core": "/usr/sbin/mariadbd",
+    maven: "/usr/bin/mvn",
     "nats-server": "/usr/sbin/nats-server",
     openssl: "/usr/bin/openssl",
     pgbouncer: "/usr/sbin/pgbouncer",
     postgresql: "/usr/lib/postgresql/*/bin/initdb",
     python3: "/usr/bin/python3",
+    "python3-venv": "/usr/lib/*/ensurepip",
     "redis-server": "/usr/bin/redis-server",
     sqlite3: "/usr/bin/sqlite3",
   });
 }
 
-// A run of all tests builds it once, before they begin; else the first test that needs it does.
+// A run of all tests builds them once, before they begin; else the first test that needs one does.
 if (args.every((arg) => arg.startsWith("-") && arg !== "--project=unit")) {
-  const missing = kubernetesApiMissing();
-  if (missing === undefined) kubernetesApi();
-  else process.env.KUBERNETES_API_MISSING = missing;
+  for (const name of goPrograms) {
+    const missing = goProgramMissing(name);
+    if (missing === undefined) goProgram(name);
+    else process.env[`${name.toUpperCase().replaceAll("-", "_")}_MISSING`] = missing;
+  }
 }
+
+/** Servers and builds of tests end soon: more memory for less collection of garbage, and no second compiler of Java. */
+const tuning = { GOGC: "800", GOMEMLIMIT: "2GiB", MAVEN_OPTS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" };
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
 const results = join(folder, "results.json");
 const reporters = ["--reporter=default", "--reporter=./scripts/results.mjs"];
 const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
   stdio: "inherit",
-  env: { ...process.env, VITEST_RESULTS_FILE: results },
+  env: { ...tuning, ...process.env, VITEST_RESULTS_FILE: results },
 });
 const { passed, failed, failures } = count();
 rmSync(folder, { recursive: true });

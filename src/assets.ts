@@ -1,16 +1,17 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { configInvalid, type SnowleaseError } from "./id/errors.ts";
 
-/** `sql/` lies beside `src` and beside `dist`: the same path from source, from a build and from an installed package. */
-const folder = new URL("../sql/", import.meta.url);
+/** A bundler for CommonJS leaves it out. */
+const here: string | undefined = import.meta.url;
 
-/** Reads a file of `sql/`, such as `sqlite/schema.sql`. */
+/** Reads a file of `sql/`, such as `sqlite/schema.sql`. It lies beside `src` and beside `dist`, also in an installed package. */
 export function readSql(file: string): string {
-  return readFileSync(new URL(file, folder), "utf8");
+  return read(`../sql/${file}`);
 }
 
 /** Reads a file of `web/`, which lies beside it: what browsers get. */
 export function readWeb(file: string): string {
-  return readFileSync(new URL(`../web/${file}`, import.meta.url), "utf8");
+  return read(`../web/${file}`);
 }
 
 /** The statements of a file of `sql/` by name: each begins behind a line `-- name: NAME`. What stands before is for people. */
@@ -26,6 +27,22 @@ export function readStatements(file: string): ReadonlyMap<string, string> {
 
 /** The version of this package. */
 export function version(): string {
-  const file = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return (JSON.parse(file) as { readonly version: string }).version;
+  return (JSON.parse(read("../package.json")) as { readonly version: string }).version;
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(new URL(path, here), "utf8");
+  } catch (cause) {
+    throw bundledError(cause) ?? cause;
+  }
+}
+
+/** The error where a bundler has put this code into another file, away from those that it reads; undefined where they are in their places. */
+export function bundledError(cause: unknown): SnowleaseError | undefined {
+  if (here !== undefined && existsSync(new URL("../sql/redis/claim.lua", here))) return undefined;
+  return configInvalid(
+    "This program was bundled, and the files that Snowlease reads are not beside it; leave `snowlease` out of the bundle (`external`), and install it where the program runs.",
+    cause,
+  );
 }

@@ -5,15 +5,17 @@ import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
 import { ordinalAssigner } from "./assigners/ordinal.ts";
 import { propertyAssigner } from "./assigners/property.ts";
-import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config/config.ts";
+import { borrows, type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config/config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assigner.ts";
 import { checkTruth } from "./id/check.ts";
 import type { ClientWithSettings, RegistryClient } from "./registries/driver-client.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
+import type { Duration } from "./id/duration.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { Lease, type LeaseOptions } from "./lease/lease.ts";
+import { closeAtEnd } from "./lease/unclosed.ts";
 import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
@@ -21,9 +23,6 @@ import { lentName, ownWorkerId } from "./config/lent-lease.ts";
 import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
-
-/** A time: a number of ms, or text with a unit, such as `500ms`, `2s`, `1m`, `1h`. */
-export type Duration = number | string;
 
 /**
  * The options of `snowlease`. The environment may hold each of them, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; an option that is
@@ -44,9 +43,9 @@ export interface SnowleaseOptions {
    */
   readonly namespace?: string;
   /**
-   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`, `scene`, or a notation:
-   * fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a timestamp that starts again at
-   * 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
+   * The bits of an ID: `westid`, `twitter`, `discord`, `instagram`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`,
+   * `scene`, or a notation: fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a
+   * timestamp that starts again at 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
    */
   readonly layout?: string | Layout;
   /** The range of worker IDs to lease from, such as `512-1023`. Default: the whole layout. */
@@ -144,6 +143,11 @@ export interface SnowleaseOptions {
    * borrows it. Neither with `mode: "lead"` nor with `spread`. Default false.
    */
   readonly shared?: boolean | undefined;
+  /**
+   * Makes IDs on the lease of a daemon that runs with `lend`, together with other processes, instead of on a lease of its own.
+   * Neither with `mode: "lead"` nor with `spread`. Default: `false`.
+   */
+  readonly borrow?: boolean | undefined;
   /** Aborts the search for a worker ID: `snowlease` then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Default: the machine's clock. */
@@ -151,7 +155,8 @@ export interface SnowleaseOptions {
 }
 
 /**
- * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back.
+ * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back. A process that has nothing more to do does
+ * so by itself; one that is ended by a signal, `process.exit` or an error does not.
  *
  * The first source that has a worker ID decides: the option `workerId`, a system property, the environment, the option `assigner`, the
  * ordinal (where the option asks for it), the registry (where an option names one), the last bits of the IP address. Every worker ID is
@@ -180,6 +185,7 @@ export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowfla
   const isShared = checkTruth("shared", shared);
   const config = resolveConfig({ options: others, env: process.env });
   const lease = await openLease(config, { signal, clock });
+  closeAtEnd(lease);
   return generatorOn(lease, config, isShared);
 }
 
@@ -249,7 +255,8 @@ function leaseOptionsOf(config: Config, kind: string = "", workerId?: number): L
   const { namespace, layout, pool, maxWait, mode, operationTimeout, reuse, limits, host, instance } = config;
   const ip = config.ip ?? hostAddress(config.interface) ?? "";
   const holder = { host, ip, pid: process.pid, instance };
-  const terms = { namespace, layout, pool, maxWait, operationTimeout, reuse, leads: mode === "lead", limits, holder };
+  const claimed = { namespace, layout, pool, limits, holder, borrows: borrows(config) };
+  const terms = { ...claimed, maxWait, operationTimeout, reuse, leads: mode === "lead" };
   return { ...terms, workerId, ...leaseDefaults(config, workerId !== undefined, kind) };
 }
 

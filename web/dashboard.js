@@ -3,6 +3,7 @@
 
 const every = 5000;
 const afterEvent = 400;
+const afterTyping = 250;
 const root = document.documentElement;
 const main = () => document.querySelector("#main");
 
@@ -22,12 +23,14 @@ function start() {
   takeClock();
   setUpGrid();
   setUpPause();
+  setUpCopying();
   listen();
   setInterval(countDown, 1000);
   plan(every);
   addEventListener("popstate", () => void load(location.href));
   addEventListener("click", onClick);
   addEventListener("submit", onSubmit);
+  addEventListener("input", onInput);
   addEventListener("keydown", onKey);
   document.addEventListener("visibilitychange", () => document.hidden || plan(0));
 }
@@ -44,6 +47,8 @@ function plan(delay) {
 /** Takes over the page at an address. False where it cannot be had. */
 async function load(url) {
   asking?.abort();
+  // Another reading of the page would abort this one.
+  clearTimeout(timer);
   const own = (asking = new AbortController());
   try {
     const answer = await fetch(url, { headers: { accept: "text/html" }, signal: own.signal });
@@ -58,6 +63,7 @@ async function load(url) {
     if (error.name === "AbortError") return false;
     failed++;
     say("pulse", "The daemon does not answer; trying again");
+    main()?.classList.add("outdated");
     return false;
   } finally {
     if (asking === own) plan(Math.min(every * 2 ** Math.max(0, failed - 1), 60_000));
@@ -71,6 +77,7 @@ function take(next) {
   takeClock();
   setUpGrid();
   setUpPause();
+  setUpCopying();
   listen();
   const item = document.querySelector("#events li");
   if (item !== null && newest(document) !== before) say("news", item.textContent.replace(/\s+/g, " "));
@@ -152,6 +159,8 @@ function takeClock() {
 }
 
 function countDown() {
+  // What is outdated stands still: nothing tells what became of these windows.
+  if (main()?.dataset.now === undefined) return;
   const now = Date.now() + ahead;
   for (const element of document.querySelectorAll("[data-until]")) {
     const seconds = Math.max(0, Math.ceil((Number(element.dataset.until) - now) / 1000));
@@ -172,25 +181,77 @@ function setUpPause() {
   });
 }
 
+/* Copying */
+
+function setUpCopying() {
+  for (const button of document.querySelectorAll(".copy")) button.hidden = false;
+}
+
+async function copy(button) {
+  const text = button.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    say("news", `Copied: ${text.textContent}`);
+  } catch {
+    // A page over plain HTTP of another host has no clipboard: one key is left to press.
+    getSelection().selectAllChildren(text);
+    say("news", "Selected; press Ctrl+C or Cmd+C to copy");
+  }
+}
+
 /* Going elsewhere within the page */
 
 function onClick(event) {
+  const button = event.target.closest?.(".copy");
+  if (button !== null && button !== undefined) return void copy(button);
   const link = event.target.closest?.("a[href^='/?']");
   if (link === null || link === undefined || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey)
     return;
   if (isOther(link.href)) return;
   event.preventDefault();
-  void go(link.href);
+  void go(link.closest("#grid") === null ? link.href : withList(link.href));
 }
 
 function onSubmit(event) {
   const form = event.target;
   if (form.method !== "get") return;
+  const { href } = urlOf(form);
+  if (isOther(href)) return;
+  event.preventDefault();
+  clearTimeout(typing);
+  void go(href);
+}
+
+/** Where a form leads. */
+function urlOf(form) {
   const url = new URL(form.action);
   url.search = String(new URLSearchParams(new FormData(form)));
-  if (isOther(url.href)) return;
-  event.preventDefault();
-  void go(url.href);
+  return url;
+}
+
+let typing;
+
+/** The list follows what is typed and chosen. The box keeps the focus, and the history of the browser gains no page for each letter. */
+function onInput({ target }) {
+  const form = target.closest?.("#find");
+  if (form === null || form === undefined) return;
+  clearTimeout(typing);
+  typing = setTimeout(() => void find(form), afterTyping);
+}
+
+async function find(form) {
+  const url = urlOf(form);
+  url.hash = "";
+  if (await load(url.href)) history.replaceState(undefined, "", url.href);
+}
+
+/** The links of the grid are too many to repeat what the list shows. */
+function withList(href) {
+  const url = new URL(href);
+  for (const [name, value] of new URL(location.href).searchParams) {
+    if (["q", "state", "sort", "order", "skip", "after"].includes(name)) url.searchParams.set(name, value);
+  }
+  return url.href;
 }
 
 /** Another namespace has another stream of events: that is another page. */

@@ -5,10 +5,13 @@ import { type HistoryRow, Layout, type Lost, type NamespaceLimits, type Registry
 import {
   admitClaim,
   answerOrError,
+  checkDrop,
   checkEra,
+  checkFinal,
   checkLayout,
   checkLimits,
   checkNew,
+  checkObstacle,
   checkPin,
   checkUnnoted,
   decideClaim,
@@ -16,15 +19,19 @@ import {
   decideRenewal,
   decideUnknownRelease,
   decideUnknownRenewal,
+  droppedAnswer,
   type Era,
   eraMark,
   forced,
   forceRefusal,
   infoOf,
+  isObstacle,
   type NamespaceState,
   newNamespace,
   type NewNamespace,
   noNamespace,
+  type Note,
+  noteOfDrop,
   openedEra,
   separated,
   pinnedRecord,
@@ -55,8 +62,8 @@ interface Namespace extends NewNamespace {
 
 /** The namespaces by name. */
 class State extends Map<string, Namespace> {
-  /** What holders proved of namespaces that do not exist: the eras with which these begin. */
-  readonly noted = new Map<string, Era>();
+  /** What stands under the names of namespaces that do not exist: the eras with which these begin. */
+  readonly noted = new Map<string, Note>();
 }
 
 /** Names the store in errors. */
@@ -124,6 +131,14 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         const space = state.get(namespace);
         return space && infoOf(present(space, now));
       }),
+
+    namespaces: ({ after = "", limit = 1000 } = {}) =>
+      step((state) =>
+        [...state.keys()]
+          .filter((name) => name > after)
+          .toSorted()
+          .slice(0, limit),
+      ),
 
     receiptKey: (namespace) => step((state) => state.get(namespace)?.receiptKey),
 
@@ -245,6 +260,26 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         return infoOf(present(space, now));
       }),
 
+    dropNamespace: (request) =>
+      step((state, now) => {
+        const { namespace, final = false } = request;
+        checkFinal(request);
+        state.noted.delete(namespace);
+        const space = state.get(namespace);
+        state.delete(namespace);
+        if (final) return {};
+        if (space === undefined) throw noNamespace(namespace);
+        checkDrop(request, present(space, now), title);
+        checkObstacle(
+          namespace,
+          space.records.find((record) => isObstacle(record, now)),
+          now,
+        );
+        const note = noteOfDrop(present(space, now), space.records.length > 0, eraMark);
+        state.noted.set(namespace, note);
+        return droppedAnswer(note);
+      }),
+
     prune: (namespace, before) =>
       step((state) => {
         const space = state.get(namespace);
@@ -364,7 +399,7 @@ function parse(text: string): State {
   if (text === "") return state;
   const [namespaces, noted] = JSON.parse(text, (_, value: { base64?: unknown } | null) =>
     typeof value?.base64 === "string" ? new Uint8Array(Buffer.from(value.base64, "base64")) : value,
-  ) as [[string, Namespace][], [string, Era][]];
+  ) as [[string, Namespace][], [string, Note][]];
   for (const [name, space] of namespaces) state.set(name, space);
   for (const [name, era] of noted) state.noted.set(name, era);
   return state;

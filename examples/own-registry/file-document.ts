@@ -47,7 +47,7 @@ export function fileDocument(folder: string): Document {
       await write(draft, text);
       try {
         await link(draft, pathOf(version + 1));
-        await sync(folder); // the name, too, has to survive a power loss before anybody is told
+        await sync(folder); // the name, too, has to survive a power loss before any answer
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
         throw error;

@@ -1,5 +1,5 @@
 import { openRegistry, parseAddress } from "../../dist/registries/index.js";
-import { open } from "../leased.mjs";
+import { openOn as openLeaseOn } from "../leased.mjs";
 
 /** A lease of ours, on a registry that does some things in a way of its own. `mistakes`: the registry as it is -> these. */
 export async function openOn(options, note, mistakes) {
@@ -7,5 +7,5 @@ export async function openOn(options, note, mistakes) {
   const registry = await openRegistry(parseAddress(url), { operationTimeout });
   const wrong = mistakes(registry);
   const get = (_, name) => wrong[name] ?? registry[name]?.bind?.(registry) ?? registry[name];
-  return open({ ...options, registry: new Proxy(registry, { get }) }, note);
+  return openLeaseOn(new Proxy(registry, { get }), options, note);
 }

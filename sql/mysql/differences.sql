@@ -52,6 +52,10 @@ DELETE FROM {history} WHERE newest = 0 AND until_ms < :before ORDER BY until_ms,
 -- name: meta.exists
 SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
 
+-- name: meta.names
+SELECT table_name AS name FROM information_schema.tables
+WHERE table_schema = DATABASE() AND LEFT(table_name, CHAR_LENGTH(:table_name)) = :table_name;
+
 -- name: meta.lock
 -- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
 SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;

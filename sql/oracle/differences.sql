@@ -18,6 +18,15 @@ WHERE object_name = UPPER(:table_name)
   AND object_type IN ('TABLE', 'VIEW', 'SYNONYM')
   AND owner IN (SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), 'PUBLIC');
 
+-- name: meta.names
+-- As above. A table whose name was written in small letters, in quotes, is another program's.
+SELECT DISTINCT LOWER(object_name) AS name
+FROM all_objects
+WHERE SUBSTR(object_name, 1, LENGTH(:table_name)) = UPPER(:table_name)
+  AND object_type IN ('TABLE', 'VIEW', 'SYNONYM')
+  AND owner IN (SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), 'PUBLIC')
+  AND object_name = UPPER(object_name);
+
 -- name: meta.lock
 -- Locks nothing: a lock that outlives the commits of the schema's statements takes PL/SQL. Several processes may run each of these
 -- statements at once, and again; the last one, which notes the version, takes effect once.

@@ -68,14 +68,14 @@ if meta.layout == nil then
 end
 if
   isDoubtful
-  or (meta.layout or layout) ~= layout
+  or (boundLayout() or layout) ~= layout
   or (maxWindow or longest) ~= longest
   or (maxClockSkew or skew) ~= skew
   or not (window % 1 == 0 and window >= 1 and window <= longest)
   or not (wanted == nil or inPool(wanted))
   or not (math.abs(clock - now) <= skew)
 then
-  return { 'refused', 'layout', meta.layout or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
+  return { 'refused', 'layout', boundLayout() or layout, 'maxWindow', longest, 'maxClockSkew', skew, 'clock', now }
 end
 
 local function sameEra(record)

@@ -6,7 +6,7 @@
 -- KEYS[1]: the prefix of the namespace's keys
 
 if meta.layout == nil then
-  if now < meta.opensAt then
+  if now < meta.opensAt and meta.droppedLayout == nil then
     return inQuarantine()
   end
   return { 'absent' }

@@ -1,7 +1,7 @@
 -- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
 -- quarantine, unless an operator says that it never existed.
 --
--- answers: ready info | exists key quarantineEnd?
+-- answers: ready info | exists key quarantineEnd? | bound layout (the one that a dropped namespace of this name had)
 -- include: namespace quarantine unused
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -34,6 +34,9 @@ if isNew == '1' and meta.quarantineEnd > 0 then
   return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd }
 end
 if meta.layout == nil then
+  if (boundLayout() or layout) ~= layout then
+    return { 'bound', 'layout', boundLayout() }
+  end
   makeNamespace(layout, maxWindow or usualMaxWindow, maxClockSkew or meta.maxClockSkew, id, receiptKey)
 end
 return { 'ready', info() }

@@ -30,6 +30,11 @@ local isEvidence = receipt ~= nil and not isDoubtful and isForgotten(receipt, re
 if isEvidence then
   actOnEvidence(receipt, maxLag, mark)
 end
+-- A server that has forgotten renewals does not know the holder's turn.
+local knowsTurn = record ~= nil and not isDoubtful and not isEvidence and record.era == meta.era
+-- A window of another era may have reached further than this server remembers. The same holds where a renewal raised the window to this
+-- era and its holder never received the answer.
+local clean = ends ~= nil and knowsTurn and not isBeforeEra(record, ends)
 if record == nil or record.token ~= token or record.fence ~= fence then
   local wasEnded = record ~= nil and record.token == nil and record.fence == fence
   if isEvidence and not wasEnded then
@@ -42,19 +47,14 @@ if record == nil or record.token ~= token or record.fence ~= fence then
     end
   end
   -- Where it was not released before, an operator ended the claim in between, and what was used can no longer be stored.
-  return wasEnded and (record.clean or ends == nil) and { 'released' } or lostTo(record, fence)
+  return wasEnded and (record.clean or not clean) and { 'released' } or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
--- A server that has forgotten renewals does not know the holder's turn.
-local knowsTurn = not isDoubtful and not isEvidence and record.era == meta.era
 if knowsTurn and not isTurnOf(record, turns) then
   return { 'lost', 'reason', 'cloned' }
 end
 local use = expectEnd(record)
 
--- A window of another era may have reached further than this server remembers. The same holds where a renewal raised the window to this
--- era and its holder never received the answer.
-local clean = ends ~= nil and knowsTurn and not isBeforeEra(record, ends)
 if clean then
   if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then
     lastTimestamp = nil

@@ -29,12 +29,14 @@ CREATE TABLE namespace (
   clock_ahead INTEGER
 ) STRICT;
 
--- Namespaces that a holder proved and that do not exist: src/rule/unknown-namespace.ts.
+-- Namespaces that do not exist, and that a holder proved or an operator dropped: src/rule/unknown-namespace.ts.
 CREATE TABLE unknown_namespace (
   name TEXT PRIMARY KEY,
   era TEXT NOT NULL,
   quarantine_end INTEGER NOT NULL,
-  opens_at INTEGER NOT NULL
+  opens_at INTEGER NOT NULL,
+  -- Of a namespace that was dropped.
+  layout TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- One row for each worker ID that was ever claimed, or is pinned.

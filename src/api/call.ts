@@ -5,6 +5,13 @@ import type { Schema } from "./schema.ts";
 export const roles = ["worker", "read", "admin"] as const;
 export type Role = (typeof roles)[number];
 
+/** What each role is for, in the words of the description. */
+export const roleTexts: Readonly<Record<Role, string>> = {
+  worker: "leases, and IDs",
+  read: "reading, and figures",
+  admin: "everything",
+};
+
 /** What a call asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
 export type Access = "open" | "any" | Role;
 
@@ -21,10 +28,18 @@ export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
+  /** Its name in the description, after which generators of clients name it. */
+  readonly operation: string;
   readonly summary: string;
+  /** What else the author of a client has to know of it. */
+  readonly about?: string;
+  /** As an author of a client reads it first. */
+  readonly example?: { readonly body?: NoInfer<Body>; readonly answer?: NoInfer<Answer> };
   readonly access: Access;
   /** A browser that is signed in to the dashboard may also make it. */
   readonly signedIn?: true;
+  /** A token for some namespaces may also make it, though it names none: the answer is about these alone. */
+  readonly partly?: true;
   /** Counts as a claim of its client. */
   readonly claims?: true;
   /** Default 200. */

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "../vendor/zod.ts";
 import type { EncodingName } from "../id/encodings.ts";
 import type { IdParts } from "../id/layout.ts";
 import type { Call } from "./call.ts";
@@ -8,7 +8,7 @@ import { answer, parameters, request } from "./schema.ts";
 import { historyRow } from "./workers.ts";
 
 /** IDs of one request. */
-const mostIds = 100_000;
+export const mostIds = 100_000;
 const reasons = ["future", "foreign", "pinned", "unused", "early", "gap"] as const;
 
 interface IdsBody {
@@ -32,7 +32,9 @@ interface ExplainAnswer extends IdParts {
 export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
   method: "POST",
   path: "/v1/:namespace/ids",
+  operation: "makeIds",
   summary: "Make IDs, on the daemon's own lease",
+  example: { body: { count: 2, format: "base62" }, answer: { ids: ["1wrLCtUiudi", "1wrLCtUiudj"] } },
   access: "worker",
   body: request<IdsBody>({
     count: integer(1, mostIds).describe("Default 1.").optional(),
@@ -56,6 +58,7 @@ export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
 export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   method: "GET",
   path: "/v1/:namespace/ids/:id",
+  operation: "explainId",
   summary: "Decode an ID, and list the holders of its worker ID at that time",
   access: "read",
   query: parameters<ExplainQuery>({

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "../vendor/zod.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
@@ -32,6 +32,23 @@ export function request<Message>(fields: FieldSchemas<Message>, rule?: string): 
   return z.preprocess(refuseMisspelt, z.object(fields, rule)) as unknown as Schema<Message>;
 }
 
+/** A message in which some fields come only with others. @param pairs such a field, and what it needs. */
+export function withPairs<Message>(
+  schema: Schema<Message>,
+  pairs: { readonly [Name in keyof Message]?: keyof Message & string },
+): Schema<Message> {
+  const all = Object.entries(pairs) as [keyof Message & string, keyof Message & string][];
+  const checked = all.reduce(
+    (one, [name, other]) =>
+      one.refine(
+        (message) => message[name] === undefined || message[other] !== undefined,
+        `Expected \`${other}\` next to \`${name}\`.`,
+      ),
+    schema,
+  );
+  return checked.meta({ dependentRequired: Object.fromEntries(all.map(([name, other]) => [name, [other]])) });
+}
+
 /** The parameters of a query or a path: an unknown one is refused. */
 export function parameters<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.strictObject(fields) as unknown as Schema<Message>;
@@ -59,9 +76,21 @@ export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Rec
     io,
     override({ jsonSchema }) {
       if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+      if (jsonSchema.type === "integer") jsonSchema.format = isInt32(jsonSchema) ? "int32" : "int64";
     },
   });
   return rest;
+}
+
+/** Otherwise a generated client in Java or Go would read 32 bits, too few for a time. */
+function isInt32({
+  minimum = -Infinity,
+  maximum = Infinity,
+}: {
+  readonly minimum?: number;
+  readonly maximum?: number;
+}): boolean {
+  return minimum >= -(2 ** 31) && maximum < 2 ** 31;
 }
 
 function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): string {

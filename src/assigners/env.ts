@@ -1,3 +1,4 @@
+import { withStray } from "../id/stray.ts";
 import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 
 /**
@@ -15,7 +16,7 @@ export function envAssigner({
       const named = name ?? request.options.env;
       for (const variable of named === undefined ? ["SNOWLEASE_WORKER_ID", "WESTID_WORKERID"] : [named]) {
         const value = env[variable];
-        if (value !== undefined) return numberWithin(value, variable, request);
+        if (value !== undefined) return numberWithin(value, withStray(variable, value), request);
       }
       return undefined;
     },

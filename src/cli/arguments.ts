@@ -51,7 +51,9 @@ export function readArguments(
   // `--help` works without operands.
   if (words.length < least && !flags.has("help")) refuse(command, `${name}, got nothing`);
   if (words.length > most && !flags.has("help")) {
-    refuse(command, `${most === 0 ? "no argument" : `no more than ${name}`}, got ${shown(words[most])}`);
+    const word = words[most] ?? "";
+    const advice = adviceOnWord(word, known, args[args.indexOf(word) - 1]);
+    refuse(command, `${most === 0 ? "no argument" : `no more than ${name}`}, got ${shown(word)}${advice}`);
   }
   return { flags, operands: words };
 }
@@ -65,9 +67,8 @@ function valueOf(
 ): string | true {
   const flag = known.find((flag) => flag.name === name);
   if (flag === undefined) {
-    const names = known.map((flag) => flag.name);
-    const meant = didYouMean(name, names);
-    const advice = meant === undefined ? "" : `; did you mean \`--${meant}\`?`;
+    const meant = similarFlag(name, known);
+    const advice = meant === undefined ? adviceOnFlag(name, known) : `; did you mean \`--${meant}\`?`;
     return refuse(command, `known flags, got ${shown(rawName)}${advice}`);
   }
   if (flag.value === undefined) {
@@ -75,9 +76,36 @@ function valueOf(
     return true;
   }
   if (value === undefined || (!inlineValue && value.startsWith("-") && value !== "-")) {
-    return refuse(command, `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``);
+    const rule = `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``;
+    if (value === undefined || known.some(({ name }) => value.startsWith(`--${name}`))) return refuse(command, rule);
+    // The value may be a token.
+    return refuse(command, `${rule}; a value that begins with a dash is written after \`--${name}=\``);
   }
   return value;
+}
+
+/** A flag that lifts a protection is never the advice: a user who meant another one may follow it. */
+const waivers: ReadonlySet<string> = new Set(["force", "i-know", "insecure", "reset-window"]);
+
+/** The flag that was meant: misspelt, called otherwise, or not written to its end. */
+function similarFlag(name: string, known: readonly FlagShape[]): string | undefined {
+  const names = known.map((flag) => flag.name).filter((name) => !waivers.has(name));
+  const begun = names.filter((known) => name.length > 2 && known.startsWith(name));
+  return didYouMean(name, names) ?? (begun.length === 1 ? begun[0] : undefined);
+}
+
+/** What to do about a flag that is the name of a parameter of registry URLs. */
+function adviceOnFlag(name: string, known: readonly FlagShape[]): string {
+  const isParameter = known.some((flag) => flag.name === "registry") && didYouMean(name, ["tls", "tlsCa"]) === "tlsCa";
+  return isParameter ? "; the registry URL takes it, as `?tlsCa=FILE`" : "";
+}
+
+/** What to do about an argument too many. `before`: what stands before it. */
+function adviceOnWord(word: string, known: readonly FlagShape[], before: string | undefined): string {
+  if (word.includes("://") && known.some((flag) => flag.name === "registry")) return "; `--registry` names a registry";
+  if (/^-./.test(word)) return "; a flag stands before `--`";
+  const flag = known.find(({ name, value }) => value === undefined && before === `--${name}`);
+  return flag === undefined ? "" : `; the flag \`--${flag.name}\` takes no value`;
 }
 
 function refuse(command: string, what: string): never {

@@ -9,6 +9,7 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   inspect: async () => (await import("./commands/inspect.ts")).inspect,
   explain: async () => (await import("./commands/explain.ts")).explain,
   audit: async () => (await import("./commands/audit.ts")).audit,
+  namespaces: async () => (await import("./commands/namespaces.ts")).namespaces,
   workers: async () => (await import("./commands/workers.ts")).workers,
   top: async () => (await import("./commands/top.ts")).top,
   release: async () => (await import("./commands/release.ts")).release,
@@ -16,7 +17,10 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   unpin: async () => (await import("./commands/unpin.ts")).unpin,
   quarantine: async () => (await import("./commands/quarantine.ts")).quarantine,
   separate: async () => (await import("./commands/separate.ts")).separate,
+  drop: async () => (await import("./commands/drop.ts")).drop,
+  token: async () => (await import("./commands/token.ts")).token,
   migrate: async () => (await import("./commands/migrate.ts")).migrate,
   init: async () => (await import("./commands/init.ts")).init,
+  prove: async () => (await import("./commands/prove.ts")).prove,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,
 };

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
-import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError, shown, type SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config/options.ts";
 import { flagShape, type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands } from "./commands.ts";
-import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
+import { errorLine, exitCodeOf, exitCodes, warningLine } from "./exit-codes.ts";
 import { commonFlags, helpFor, overview } from "./terminal/help.ts";
 import { Output } from "./terminal/output.ts";
 
@@ -25,17 +25,29 @@ process.exit(await output.end().then(() => exitCode, report));
 async function main(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args;
   if (name === "--version") return print(version());
-  if (name === "--help" || name === "-h") {
-    return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
+  if (name === "help" && rest.length > 0) return main([...rest, "--help"]);
+  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
+    const text = overview(await Promise.all(Object.values(commands).map((load) => load())));
+    if (name !== undefined) return print(text);
+    // A script whose variable for the command is empty must not go on as if something had been done.
+    process.stderr.write(`${text}\n`);
+    return exitCodes.CONFIG_INVALID;
   }
-  const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (load === undefined) throw unknownCommand(name);
   // A registry's URL may hold a password, and every user of this host can read the arguments of a process.
   process.title = `snowlease ${name}`;
   const command = await load();
   const { flags, operands } = readArguments(command, rest, await flagsOf(command));
   if (flags.has("help")) return print(helpFor(command, await settingsOf(command)));
-  return (await command.run({ flags, operands, output, json: flags.has("json") })) ?? 0;
+  const invocation = { flags, operands, output, json: flags.has("json") };
+  try {
+    return (await command.run(invocation)) ?? 0;
+  } catch (error) {
+    if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+    const { withPortHint } = await import("./port-hint.ts");
+    throw await withPortHint(error, invocation);
+  }
 }
 
 /** The options of config.ts that a command takes. */
@@ -67,10 +79,14 @@ function report(error: unknown): number {
   return exitCodeOf(error);
 }
 
-function unknownCommand(name: string | undefined): SnowleaseError {
+function unknownCommand(name: string): SnowleaseError {
   const names = Object.keys(commands);
-  const got = name === undefined ? "nothing" : shown(name);
-  const meant = didYouMean(name ?? "", names);
+  if (name.startsWith("-")) {
+    return configInvalid(
+      `Expected a command before its flags, got ${shown(name)}; write \`snowlease COMMAND ${name.replace(/=.*$/s, "")} …\`, see \`snowlease --help\`.`,
+    );
+  }
+  const meant = didYouMean(name, names);
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
-  return configInvalid(`Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
+  return configInvalid(`Expected a command (${names.join(", ")}), got ${shown(name)}; ${advice}`);
 }

@@ -53,6 +53,7 @@ function checkOwner({ uid, gid, mode }: Stats, refuse: (what: string) => never):
 }
 
 function parsed(text: string, refuse: (what: string) => never): unknown {
+  if (text.trim() === "") return refuse("is empty; write one JSON object into it, or remove it");
   try {
     return JSON.parse(text);
   } catch (cause) {

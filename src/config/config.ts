@@ -25,6 +25,7 @@ import {
   readOption,
 } from "./options.ts";
 import { checkVariables } from "./variables.ts";
+import { withStray } from "../id/stray.ts";
 
 /** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
@@ -120,6 +121,7 @@ export function resolveConfig(from: ConfigSources): Config {
   const { maxWindow, maxClockSkew } = values;
   const { workerId } = wishes;
   checkWindows(values, layout, sources);
+  if (values.borrow === true) checkBorrow(values, sources);
 
   return {
     ...values,
@@ -146,6 +148,11 @@ export function resolveConfig(from: ConfigSources): Config {
   };
 }
 
+/** Whether the process borrows a lease: that of the process that started it, or of a daemon. */
+export function borrows({ registryFrom, borrow }: Pick<Config, "registryFrom" | "borrow">): boolean {
+  return registryFrom === "borrowed" || borrow === true;
+}
+
 export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): SnowflakeOptions {
   return { mode, spread, rollback: { maxWait, maxTell } };
 }
@@ -156,12 +163,12 @@ export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): Sn
  * @param kind of the registry that is asked.
  */
 export function leaseDefaults(
-  { window, claimTimeout, onLost, layout, limits, registryFrom }: Config,
+  { window, claimTimeout, onLost, layout, limits, registryFrom, borrow }: Config,
   fixed: boolean,
   kind: string,
 ): Pick<LeaseOptions, "window" | "claimTimeout" | "onLost"> {
   const embedded = fixed && kind === "sqlite";
-  const borrowed = registryFrom === "borrowed";
+  const borrowed = borrows({ registryFrom, borrow });
   const usual = embedded || borrowed ? embeddedWindow : ownWindow;
   const length = window ?? defaultWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
   return {
@@ -174,7 +181,7 @@ export function leaseDefaults(
 }
 
 function given(level: ConfigSource["level"], name: OptionName, value: unknown, text: string): Given {
-  return { name, value: readOption(name, value, text), source: { level, text } };
+  return { name, value: readOption(name, value, withStray(text, value)), source: { level, text } };
 }
 
 /** What is noted of each option. The first that gives an option is the strongest. */
@@ -258,6 +265,8 @@ function narrowed(
   const url = `the query of the registry URL from ${sources.registry?.text}`;
   const own = registry === undefined || "claim" in registry ? [] : Object.keys(storeOf(registry).parameters ?? {});
   const identity = Object.keys(layout.split(0));
+  const unknown = new Map([...query].filter(([name]) => !identity.includes(name)));
+  checkTlsParameters(registry, own, unknown, url);
   const inQuery = Array.from(query, ([key, value]) => [
     knownName(key, [...urlOptions, ...own, ...identity], url),
     // Any other text stays as it is: `narrow` then names it.
@@ -273,6 +282,28 @@ function narrowed(
   }));
 }
 
+/** Refuses parameters for TLS that a store has otherwise: their most similar name, or to leave them out, would be the wrong advice. */
+function checkTlsParameters(
+  registry: OptionValues["registry"],
+  own: readonly string[],
+  query: ReadonlyMap<string, string>,
+  url: string,
+): void {
+  if (registry === undefined || "claim" in registry) return;
+  const refuseFirst = (advice: string, isMeant: (name: string) => boolean): void => {
+    const name = [...query.keys()].find(isMeant);
+    if (name !== undefined) throw configInvalid(`There is no option \`${name}\`: ${advice}. Correct ${url}.`);
+  };
+  if (own.includes("tls") && !own.includes("tlsCa")) {
+    const advice = "name the file of the certificate authority in the variable NODE_EXTRA_CA_CERTS";
+    refuseFirst(advice, (name) => didYouMean(name, ["tls", "tlsCa"]) === "tlsCa");
+  }
+  const schemes = Object.keys(storeOf(registry).schemes);
+  const secure = schemes.find((scheme) => scheme.endsWith("s") && schemes.includes(scheme.slice(0, -1)));
+  if (own.includes("tls") || secure === undefined) return;
+  refuseFirst(`for TLS, write the scheme \`${secure}:\``, (name) => ["tls", "ssl", "sslmode"].includes(name));
+}
+
 /** Refuses windows that the layout cannot have, and a window above `maxWindow`. */
 function checkWindows(values: OptionValues, layout: Layout, sources: Config["sources"]): void {
   for (const name of ["window", "maxWindow"] as const) {
@@ -286,10 +317,34 @@ function checkWindows(values: OptionValues, layout: Layout, sources: Config["sou
   );
 }
 
+/** Refuses to borrow where there cannot be a lender, and what a shared window cannot have. */
+function checkBorrow({ registry, mode, spread }: OptionValues, sources: Config["sources"]): void {
+  const from = sources.borrow?.text ?? "";
+  const isNamed = registry !== undefined && ("claim" in registry || isOneDaemon(registry));
+  if (!isNamed) {
+    const got = registry === undefined || "claim" in registry ? undefined : registry.redacted;
+    throw configInvalid(
+      `Expected \`registry\` to be one daemon's address, such as unix:/run/snowlease/daemon.sock, since ${from} asks to borrow its lease, got ${shown(got)}; name the daemon, or leave \`borrow\` out.`,
+    );
+  }
+  if (mode !== "wall") throw excluded("mode", "wall", mode, from);
+  if (spread !== 1) throw excluded("spread", "1", spread, from);
+}
+
+function isOneDaemon(address: RegistryAddress): boolean {
+  return storeOf(address).registryKind === "daemon" && !("urls" in address && address.urls.length > 1);
+}
+
+function excluded(name: string, rule: string, value: unknown, from: string): SnowleaseError {
+  return configInvalid(
+    `Expected \`${name}\` to be ${rule}, since ${from} asks to borrow a lease, which other processes use, too, got ${shown(value)}; correct one of them.`,
+  );
+}
+
 /** The default registry, by the XDG rules: a relative folder is ignored. */
 function defaultRegistry({ XDG_STATE_HOME: state = "", HOME: home = "" }: ConfigSources["env"]): RegistryAddress {
   const folder = isAbsolute(state) ? state : join(isAbsolute(home) ? home : homeOfUser(), ".local/state");
-  return pathAddress("sqlite", join(folder, "snowlease/registry.db"));
+  return Object.assign(pathAddress("sqlite", join(folder, "snowlease/registry.db")), { makesFolder: true });
 }
 
 function homeOfUser(): string {

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { addressOfClient, parseAddress, type RegistryAddress } from "../registries/index.ts";
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
+import { decimal, readDuration } from "../id/duration.ts";
 import { Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { parsePool } from "../id/notation.ts";
@@ -20,10 +21,7 @@ export interface Kind<Value> {
 
 /** Longest delay that a timer honours, ms. */
 const longest = 2 ** 31 - 1;
-const decimal = "(?:0|[1-9][0-9]{0,9})";
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 const integerPattern = new RegExp(`^${decimal}$`);
-const durationPattern = new RegExp(`^(${decimal})(ms|s|m|h)?$`);
 const hostAndPortPattern = new RegExp(`^(\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):(${decimal})$`);
 
 export function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
@@ -51,10 +49,7 @@ export function duration(least: number): Kind<number> {
   return {
     value: "TIME",
     rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
-    read(given) {
-      const [, number, unit = "ms"] = (typeof given === "string" && durationPattern.exec(given)) || [];
-      return within(number === undefined ? given : Number(number) * (units[unit] ?? Number.NaN), least);
-    },
+    read: (given) => within(typeof given === "string" ? readDuration(given) : given, least),
   };
 }
 
@@ -110,12 +105,31 @@ export const ipAddress: Kind<string> = {
   read: (given) => (typeof given === "string" && isIP(given) !== 0 && !given.includes("%") ? given : undefined),
 };
 
+/** Where a server listens: an address, or the path of a Unix socket. */
+export type ListenPlace = { readonly host: string; readonly port: number } | { readonly socket: string };
+
 export const hostAndPort: Kind<{ host: string; port: number }> = {
   value: "HOST:PORT",
-  rule: "to be HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+  rule: "to be a port, such as 7070 for 127.0.0.1:7070, or HOST:PORT, such as [::1]:7070",
   read(given) {
+    if (typeof given === "number" || (typeof given === "string" && /^\d{1,5}$/.test(given))) {
+      const port = Number(given);
+      return isWhole(port) && port >= 0 && port < 65_536 ? { host: "127.0.0.1", port } : undefined;
+    }
     const [, host = "", port = "65536"] = (typeof given === "string" && hostAndPortPattern.exec(given)) || [];
     return Number(port) < 65_536 ? { host: host.replace(/^\[|\]$/g, ""), port: Number(port) } : undefined;
+  },
+};
+
+export const place: Kind<ListenPlace> = {
+  value: "HOST:PORT|PATH",
+  rule: "to be a port, such as 7071 for 127.0.0.1:7071, HOST:PORT, or the path of a socket with a `/` in it",
+  read(given) {
+    if (typeof given === "string" && given.includes("/")) {
+      const socket = path.read(given);
+      return socket === undefined ? undefined : { socket };
+    }
+    return hostAndPort.read(given);
   },
 };
 

@@ -47,6 +47,8 @@ export interface OptionTypes {
   readonly instance: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly socket: string;
+  readonly resp: kind.ListenPlace;
+  readonly respIntegers: boolean;
   readonly tokens: string;
   readonly receiptKeys: string;
   readonly tlsCert: string;
@@ -56,7 +58,9 @@ export interface OptionTypes {
   readonly clientQuota: number;
   readonly maxOwnLeases: number;
   readonly maxConnections: number;
+  readonly lend: boolean;
   readonly insecure: boolean;
+  readonly borrow: boolean;
   readonly token: string;
   readonly config: string;
 }
@@ -244,10 +248,20 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "The address and port on which the daemon listens. Port 0 takes a free port.",
   ),
   socket: daemon(kind.path, "none", "The Unix socket on which the daemon listens as well."),
+  resp: daemon(
+    kind.place,
+    "none",
+    "Where the daemon also answers in the Redis protocol: an address, or a path with a `/` for a Unix socket. `GET NAMESPACE` makes an ID.",
+  ),
+  respIntegers: daemon(
+    kind.truth,
+    "`false`",
+    "Has `INCR` answer with an integer in the Redis protocol also where IDs have more than 53 bits. Many clients round such numbers, and get the same one twice.",
+  ),
   tokens: daemon(
     kind.path,
     "none: every client that reaches the daemon may do everything",
-    "A file of the tokens that the daemon accepts, one line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each. The roles are `worker`, `read` and `admin`. The daemon reads the file again at SIGHUP.",
+    "A file of the tokens that the daemon accepts, one line `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]` each, as `snowlease token` prints them. The roles are `worker`, `read` and `admin`. The daemon reads the file again at SIGHUP.",
   ),
   receiptKeys: daemon(
     kind.path,
@@ -285,10 +299,20 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "10,000, or the process's limit of open files less 128",
     "How many connections may be open at once. When there is no room, the daemon closes idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
   ),
+  lend: daemon(
+    kind.truth,
+    "`false`",
+    "Lends the daemon's own lease of a namespace, with which it makes IDs, to clients that ask for it with `borrow`: up to 24 processes share one worker ID.",
+  ),
   insecure: daemon(
     kind.truth,
     "`false`",
     "Allows the daemon to listen without tokens and TLS where other machines can reach it, and on a socket that any user of this machine could replace.",
+  ),
+  borrow: takenBy(["library", "url"])(
+    kind.truth,
+    "`false`",
+    'Makes IDs on the lease of a daemon that runs with `lend`, together with other processes, instead of on a lease of its own. Neither with `mode: "lead"` nor with `spread`.',
   ),
   token: claims(
     kind.matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),

@@ -1,11 +1,12 @@
 import { configInvalid } from "../id/errors.ts";
-import { didYouMean } from "../id/did-you-mean.ts";
+import { didYouMean, misspelt } from "../id/did-you-mean.ts";
 import { lentVariables } from "./lent-lease.ts";
 import { optionTable } from "./options.ts";
 
 const prefix = "SNOWLEASE_";
 
 const optionVariables = optionTable.flatMap(({ env = [] }) => env);
+const optionWords = optionVariables.map((variable) => variable.slice(prefix.length));
 /** Also a variable that `snowlease exec` writes for programs without Snowlease. */
 const knownVariables: ReadonlySet<string> = new Set([...optionVariables, ...lentVariables, "SNOWLEASE_DATACENTER_ID"]);
 
@@ -28,17 +29,19 @@ export function checkVariables(env: Readonly<Record<string, string | undefined>>
     }
     if (warned.has(name)) continue;
     warned.add(name);
-    process.emitWarning(`Snowlease ignores the unknown variable \`${name}\`; remove it, or give it another prefix.`, {
-      type: "SnowleaseWarning",
-      code: "SNOWLEASE_UNKNOWN_VARIABLE",
-    });
+    // A program may read it itself, or a platform set it.
+    const other = didYouMean(name.slice(prefix.length), optionWords);
+    const advice = other === undefined ? "" : `use \`${prefix}${other}\`, if that is meant; else `;
+    process.emitWarning(
+      `Snowlease ignores the unknown variable \`${name}\`; ${advice}remove it, or give it another prefix.`,
+      { type: "SnowleaseWarning", code: "SNOWLEASE_UNKNOWN_VARIABLE" },
+    );
   }
 }
 
 /** The most similar variable: misspelt, or with more or fewer words (`SNOWLEASE_REGISTRY_URL`, `SNOWLEASE_WORKER`). */
 function similarVariable(name: string): string | undefined {
-  const words = optionVariables.map((variable) => variable.slice(prefix.length));
-  const misspelt = didYouMean(name.slice(prefix.length), words);
-  if (misspelt !== undefined) return `${prefix}${misspelt}`;
+  const meant = misspelt(name.slice(prefix.length), optionWords);
+  if (meant !== undefined) return `${prefix}${meant}`;
   return optionVariables.find((variable) => name.startsWith(`${variable}_`) || variable.startsWith(`${name}_`));
 }

@@ -20,6 +20,13 @@ export function between(seen: number | undefined, low: number, high: number, wha
   ensure(holds, `${what} to be an integer from ${low} to ${high}`, seen);
 }
 
+/** The answer, and in how many ms it came: a registry that sends a request again adds to its clock what it waited. */
+export async function timed<Answer>(ask: () => Promise<Answer>): Promise<{ answer: Answer; took: number }> {
+  const begun = performance.now();
+  const answer = await ask();
+  return { answer, took: Math.ceil(performance.now() - begun) };
+}
+
 /** Returns an answer that has this outcome; throws for any other. */
 export function outcome<Answer extends { readonly outcome: string }, Name extends Answer["outcome"]>(
   answer: Answer,

@@ -5,9 +5,9 @@ import { contentOf, edited, known, receiptOf } from "./receipts.ts";
 import { hour, long, newToken, on, short, type Trial } from "./trial.ts";
 
 /** Limits whose quarantine a check waits for, ms. */
-const brief: NamespaceLimits = { maxWindow: 100, maxClockSkew: 700 };
+const brief: NamespaceLimits = { maxWindow: 100, maxClockSkew: 1200 };
 /** Limits whose quarantine no check waits for, ms. */
-const endless: NamespaceLimits = { maxWindow: assumedLimits.maxWindow, maxClockSkew: 800 };
+const endless: NamespaceLimits = { maxWindow: assumedLimits.maxWindow, maxClockSkew: 2000 };
 
 /** An operator separates the namespace from its original. */
 async function separate(trial: Trial, era: string): Promise<NamespaceInfo> {

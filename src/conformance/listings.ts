@@ -1,5 +1,5 @@
 import type { HistoryRange, WorkersPage } from "../rule/registry.ts";
-import { between, equal, outcome, refuses, textOf } from "./assert.ts";
+import { between, equal, outcome, refuses, textOf, timed } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { hour, long, newToken, on, otherLayout, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
@@ -21,11 +21,14 @@ async function threeClaims(trial: Trial): Promise<[GrantedClaim, GrantedClaim, G
 /** What can be read about worker IDs. */
 export const listings: readonly ConformanceCheck[] = [
   check("the record of a claimed worker ID has everything from the claim", async (trial) => {
-    const { grant, request } = await trial.claim({ workerId: 7 });
+    const { answer, took } = await timed(() => trial.claim({ workerId: 7 }));
+    const { grant, request } = answer;
     const { claimedAt, ...record } = await trial.record(7);
+    const { seenClock } = record;
     const { fence, from, until } = grant;
-    const about = { workerId: 7, state: "live", fence, from, until, seenClock: request.clock, clean: false };
+    const about = { workerId: 7, state: "live", fence, from, until, seenClock, clean: false };
     equal(record, { ...about, holder: request.holder }, "the record");
+    between(seenClock, request.clock, request.clock + took, "`seenClock`, the holder's clock");
     between(claimedAt, grant.clock - 1000, grant.clock + 1000, "`claimedAt`");
     equal(await trial.records(), [{ ...record, claimedAt }], "the list");
   }),

@@ -12,6 +12,30 @@ function isFixed(seen: NamespaceInfo | undefined, limits: NamespaceLimits, what:
   equal(fixed, { layout, ...limits }, what);
 }
 
+/** Names that are read one by one, at most: others use the same store. */
+const mostListed = 200;
+
+/** Those of the trial's two names that are listed, read with this many in a page. */
+async function listed(trial: Trial, limit?: number): Promise<string[]> {
+  const { registry, namespace } = trial;
+  ensure(registry.namespaces !== undefined, "a registry that can list namespaces to have `namespaces`", registry.kind);
+  const last = `${namespace}_b`;
+  const found: string[] = [];
+  // Close before the first of both names.
+  let after = namespace.slice(0, -1);
+  for (let read = 0; read < mostListed; read++) {
+    const page = await registry.namespaces({ after, limit });
+    ensure(page.length <= (limit ?? 1000), "no more names than asked for", page);
+    for (const name of page) {
+      ensure(name > after, `names behind ${after}, in ascending order`, page);
+      after = name;
+    }
+    found.push(...page.filter((name) => name === namespace || name === last));
+    if (page.length === 0 || after >= last) break;
+  }
+  return found;
+}
+
 /** Expects that claims are refused when the holder's clock is wrong by `skew` ms. */
 async function refusesSkew(trial: Trial, skew: number): Promise<void> {
   await refuses("CLOCK_SKEW", `a clock ${skew} ms ahead`, trial.ask({ clock: trial.now() + skew, window: 1000 }));
@@ -150,6 +174,58 @@ export const namespaces: readonly ConformanceCheck[] = [
     equal((await trial.history(7)).length, 1, "the number of claims in the history");
     await registry.prune(namespace, trial.now() + 2 * long);
   }),
+
+  checkNew(
+    "namespaces that exist are listed in ascending order, page by page",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      equal(await listed(trial), [], "the list before there is a namespace");
+      // The later name first.
+      const other = await trial.otherNamespace();
+      equal(await listed(trial), [other], "the list beside another namespace");
+      await trial.init();
+      for (const limit of [undefined, 1, 2]) {
+        equal(await listed(trial, limit), [namespace, other], `the list, ${limit ?? "by default 1000"} in a page`);
+      }
+      equal(await registry.namespaces?.({ after: namespace, limit: 1 }), [other], "the page behind the first name");
+      ensure((await registry.namespaces?.())?.length !== 0, "a list without bounds to have names", []);
+    },
+    "lists-namespaces",
+  ),
+
+  checkNew(
+    "a namespace that was dropped is not listed, and one that is made there again is",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      const { id = "" } = await trial.init();
+      const other = await trial.otherNamespace();
+      await registry.dropNamespace?.({ namespace, id });
+      equal(await listed(trial), [other], "the list after the drop");
+      equal(await listed(trial, 1), [other], "the same list, one by one");
+      await trial.init({});
+      equal(await listed(trial), [namespace, other], "the list after it was made again, in quarantine");
+    },
+    "lists-namespaces",
+    "drops",
+  ),
+
+  checkNew(
+    "a name under which only an era is noted is not listed",
+    async (trial) => {
+      const namespace = await trial.otherNamespace();
+      const held = await trial.claim({ namespace, window: 1000 });
+      // The registry lost this one, as its holder proves.
+      const lost = { ...held, key: { ...held.key, namespace: trial.namespace } };
+      const renewal = trial.renew(lost, { receipt: held.grant.receipt, window: 1000 });
+      const answer = await renewal.catch((error: unknown) => error);
+      const isRefused = isSnowleaseError(answer, "QUARANTINE") || (answer as { outcome?: unknown }).outcome === "lost";
+      ensure(isRefused, "a renewal in an unknown namespace to be lost, or refused with QUARANTINE", answer);
+      equal(await listed(trial), [namespace], "the list");
+      equal(await listed(trial, 1), [namespace], "the same list, one by one");
+    },
+    "lists-namespaces",
+    "plain-receipts",
+  ),
 
   check("`ping` returns the registry's clock and durability, `kind` its name", async (trial) => {
     const { clock, durability } = await trial.registry.ping();

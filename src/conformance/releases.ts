@@ -1,7 +1,7 @@
 import { layouts } from "../id/layout.ts";
 import { RecentTicks } from "../generator/recent-ticks.ts";
 import type { Recents, Usage } from "../rule/registry.ts";
-import { between, ensure, equal, outcome, refuses } from "./assert.ts";
+import { between, ensure, equal, outcome, refuses, timed } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, type Trial, wrongKeys } from "./trial.ts";
 
@@ -38,12 +38,14 @@ export const releases: readonly ConformanceCheck[] = [
       checkpoint: { timestamp: clock + 4, sequence: 17 },
       recents: recentsFrom(from + 100),
     };
-    await trial.released(held, used, { clock });
+    const { took } = await timed(() => trial.released(held, used, { clock }));
     // `marked`, whether Java processes still take it for used, depends on whether its window has passed by now.
     const { releasedAt, marked: _, ...record } = await trial.record(7, second);
     const { checkpoint, recents, until } = used;
-    const about = { workerId: 7, state: "free", fence, from, until, seenClock: clock, clean: true };
+    const { seenClock } = record;
+    const about = { workerId: 7, state: "free", fence, from, until, seenClock, clean: true };
     equal(record, { ...about, recents, checkpoint, holder: on("alpha"), claimedAt }, "the record");
+    between(seenClock, clock, clock + took, "`seenClock`, the holder's clock");
     between(releasedAt, claimedAt, claimedAt + long, "`releasedAt`");
     outcome(await trial.renew(held), "lost", "a renewal after it");
   }),

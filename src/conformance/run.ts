@@ -2,6 +2,7 @@ import { choices } from "./choices.ts";
 import type { ConformanceCheck } from "./check.ts";
 import { continuing } from "./continuing.ts";
 import { copies } from "./copies.ts";
+import { drops } from "./drops.ts";
 import { grants } from "./grants.ts";
 import { listings } from "./listings.ts";
 import { namespaces } from "./namespaces.ts";
@@ -29,6 +30,7 @@ export const conformance: readonly ConformanceCheck[] = [
   receipts,
   quarantines,
   copies,
+  drops,
   listings,
   overlaps,
 ].flat();

@@ -12,6 +12,8 @@ import type { Registry } from "../rule/registry.ts";
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
  * - `plain-receipts`: a receipt is the text that the rule writes, so that a check can invent one. A daemon signs its receipts.
  * - `copies`: an operator can separate a copy from its original. A daemon leaves that to its store.
+ * - `drops`: an operator can drop a namespace.
+ * - `lists-namespaces`: an operator can list the namespaces.
  */
 export type Capability =
   | "creates-namespaces"
@@ -21,7 +23,9 @@ export type Capability =
   | "connections"
   | "receipts"
   | "plain-receipts"
-  | "copies";
+  | "copies"
+  | "drops"
+  | "lists-namespaces";
 
 /** The subject of one check. Everything in it is made for that check alone. */
 export interface ConformanceSubject {

@@ -1,6 +1,7 @@
 import { checkInteger, refuse } from "../id/check.ts";
 import { monotonic, type Clock } from "../lease/clock.ts";
 import { WallGate } from "./wall-gate.ts";
+import { type Duration, readDuration } from "../id/duration.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
@@ -16,8 +17,8 @@ import { littleEndian, lowerWord, upperWord } from "../id/endianness.ts";
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
-  /** ms; then the call rejects with the error that it waited to pass. Default 5 s. */
-  readonly timeout?: number | undefined;
+  /** Then the call rejects with the error that it waited to pass. Default 5 s. */
+  readonly timeout?: Duration | undefined;
 }
 
 /** A caller that waits for the next tick. */
@@ -127,8 +128,11 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
    * Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
-    const { signal, timeout = 5000 } = options;
-    if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
+    const { signal, timeout: given = 5000 } = options;
+    const timeout = typeof given === "string" ? readDuration(given) : given;
+    if (!(timeout !== undefined && timeout >= 0)) {
+      refuse("timeout", "to be a number of ms from 0, or a time with its unit like 2s", given);
+    }
     let deadline = Infinity;
     // Queue behind existing waiters; otherwise a busy caller starves them.
     let queues = this.#queue.length > 0 && signal === undefined && timeout > this.#layout.tick;
@@ -159,6 +163,13 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
       if (id !== undefined) return id;
       queues = false;
     }
+  }
+
+  /** The next ID as text, by default decimal. Waits and rejects like `nextAsync`. */
+  async nextStringAsync(options: WaitOptions & { readonly format?: EncodingName | undefined } = {}): Promise<string> {
+    const { format = "decimal", ...wait } = options;
+    const encoding = encodingOf(format);
+    return encoding.encode(await this.nextAsync(wait));
   }
 
   /**
@@ -269,8 +280,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   #takeString(format: EncodingName): string {
-    const encoding = encodings[format] as Encoding | undefined;
-    if (encoding?.encode === undefined) refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
+    const encoding = encodingOf(format);
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
     // Do not learn from the first ID of a tick: it may be the only one.
@@ -378,4 +388,9 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     remove();
     signal?.removeEventListener("abort", wake);
   }
+}
+
+function encodingOf(format: EncodingName): Encoding {
+  const encoding = Object.hasOwn(encodings, format) ? encodings[format] : undefined;
+  return encoding ?? refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
 }

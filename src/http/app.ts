@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Hono } from "hono";
+import { Hono } from "../vendor/hono.ts";
 import { systemClock } from "../lease/clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";
 import type { Optional } from "../api/schema.ts";
-import { AnswerMemory } from "./access/answer-memory.ts";
+import { AnswerMemory } from "../serving/answer-memory.ts";
 import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type DirectRequest, directRoutes, send } from "./direct.ts";
@@ -14,7 +14,7 @@ import type { EventStreams } from "./monitoring/event-streams.ts";
 import { guard, type AllowedHosts } from "./access/guard.ts";
 import { explainRoute, makeRoute } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
-import { silent } from "./log.ts";
+import { silent } from "../serving/log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
 import { Receipts } from "./access/receipts.ts";
@@ -31,7 +31,7 @@ export interface AppOptions
   extends
     Pick<AppContext, "registry">,
     Optional<Omit<AppContext, "registry" | "receipts">>,
-    Optional<Omit<Allowances, "memory" | "signedIn">> {
+    Optional<Omit<Allowances, "signedIn">> {
   /** Keys that sign receipts. Default: each namespace's own. */
   readonly receiptKeys?: ReceiptKeys | undefined;
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
@@ -64,13 +64,13 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /** The HTTP API of a registry: leases for clients, and views and commands for operators. */
 export function createApp(options: AppOptions): App {
-  const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
+  const { registry, takeBlocks, lends = () => false, pool, limits, quota, log = silent } = options;
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const receipts = new Receipts(registry, clock, options.receiptKeys);
   const defaults = { layout, pool, window, limits };
-  const context: AppContext = { registry, takeBlocks, ...defaults, receipts, clock, makeToken, quota, log };
+  const context: AppContext = { registry, takeBlocks, lends, ...defaults, receipts, clock, makeToken, quota, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...(ids === undefined ? [] : [makeRoute(ids)]),
@@ -85,7 +85,7 @@ export function createApp(options: AppOptions): App {
   const allowances: Allowances = {
     tokens,
     claimRate,
-    memory: new AnswerMemory(),
+    memory: options.memory ?? new AnswerMemory(),
     onKnown,
     signedIn: dashboard?.authorizationOf,
   };

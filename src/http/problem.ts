@@ -38,7 +38,8 @@ export function responseOf({ body, ...init }: AnswerParts): Response {
 /** An error as RFC 9457 has it. */
 export function problemParts(error: SnowleaseError): AnswerParts & { readonly body: string } {
   const { code, message, details } = error;
-  const { retryAfterMs, ...rest } = details;
+  const { retryAfterMs: wait, ...rest } = details;
+  const retryAfterMs = wait === undefined ? undefined : Math.ceil(wait);
   const status = error instanceof HttpRefusal ? error.status : statusOf[code];
   const problem: Problem = {
     title: STATUS_CODES[status] ?? code,

@@ -92,7 +92,18 @@ function asJson(value: unknown): string | undefined {
 export function asSnowleaseError(cause: unknown): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const said = cause instanceof Error ? cause.message : String(cause);
-  return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
+  const what = isMistake(cause) ? `The code of the registry failed (${cause.name})` : "The registry did not answer";
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", `${what}: ${said}`, {}, { cause });
+}
+
+/** Whether it comes from a mistake in a program, and not from a server. `fetch` has a TypeError for a server, too, which has a cause. */
+function isMistake(cause: unknown): cause is Error {
+  return (
+    (cause instanceof TypeError && cause.cause === undefined) ||
+    cause instanceof RangeError ||
+    cause instanceof ReferenceError ||
+    cause instanceof SyntaxError
+  );
 }
 
 /** The most frequent error: the caller has to correct a value, a file or the environment. */
@@ -106,7 +117,9 @@ export function withSource<Result>(from: string, read: () => Result): Result {
     return read();
   } catch (error) {
     if (!isSnowleaseError(error)) throw error;
-    const message = `${error.message.replace(/\.$/, "")}; correct ${from}.`;
+    const message = error.message.endsWith("?")
+      ? `${error.message} Correct ${from}.`
+      : `${error.message.replace(/\.$/, "")}; correct ${from}.`;
     throw new SnowleaseError(error.code, message, error.details, { cause: error });
   }
 }

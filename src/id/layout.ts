@@ -299,6 +299,11 @@ export class Layout {
     this.#checkWorkerId(pool.first, "pool.first");
     checkInteger("pool.last", pool.last, pool.first, this.pool.last, `${this.workerBits} bits`);
     const count = Object.keys(fixed).length;
+    const unknown = Object.keys(fixed).find((name) => !this.#identity.some((field) => field.name === name));
+    if (unknown !== undefined) {
+      const layout = `the layout ${this.fingerprint}, which has ${namesOf(this.#identity)}`;
+      refuse(unknown, `to be a field of ${layout}`, fixed[unknown]);
+    }
     const leading = this.#identity.slice(0, count);
     if (leading.length < count || leading.some(({ name }) => !Object.hasOwn(fixed, name))) {
       refuse("fixed fields", `to be the topmost of ${namesOf(this.#identity)}, without a gap`, fixed);

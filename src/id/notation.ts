@@ -1,4 +1,6 @@
+import { didYouMean } from "./did-you-mean.ts";
 import { checkInteger, refuse } from "./check.ts";
+import { configInvalid, shown } from "./errors.ts";
 import type { PoolBounds } from "./pool-bounds.ts";
 
 /** Adjacent bits of an ID. */
@@ -33,6 +35,10 @@ export const presets = {
   westid: "timestamp:41,worker:10,sequence:12@1490346283706/1",
   // Twitter's Snowflake: `twepoch`, 2010-11-04T01:42:54.657Z.
   twitter: "timestamp:41,datacenter:5,worker:5,sequence:12@1288834974657/1",
+  // Discord, 2015-01-01 UTC. Its timestamp has 42 bits; the top one stays 0 until 2084, and so an ID fits a signed 64-bit column.
+  discord: "timestamp:41,worker:5,process:5,sequence:12@1420070400000/1",
+  // Instagram's function in PostgreSQL: `our_epoch`, 2011-08-24T21:07:01.721Z. Its timestamp has 41 bits; the top one stays 0 until 2046.
+  instagram: "timestamp:40,shard:13,sequence:10@1314220021721/1",
   // A Node.js generator for several processes on each of a few machines, 2020-01-31T16:00:00Z.
   rollback: "timestamp:41,machine:3,process:5,rollback:2,sequence:12@1580486400000/1",
   // uid-generator, 2016-05-20 in Shanghai.
@@ -51,6 +57,7 @@ export const presetNames: readonly PresetName[] = Object.keys(presets) as Preset
 
 const decimal = "(?:0|[1-9][0-9]{0,15})";
 const pair = `[^:,@/]+:${decimal}`;
+const fieldsPattern = new RegExp(`^${pair}(?:,${pair})*$`);
 const notationPattern = new RegExp(`^(${pair}(?:,${pair})*)@(${decimal})(?:/(${decimal}))?(/wraps)?$`);
 const namePattern = /^[a-z][a-z0-9]{0,15}$/;
 const poolPattern = new RegExp(`^(${decimal})(?:-(${decimal}))?$`);
@@ -63,12 +70,20 @@ export function readNotation(text: string): LayoutSpec {
   const match = typeof notation === "string" && notation.length < 1024 ? notationPattern.exec(notation) : null;
   if (match === null) {
     const rule = `to be a preset (${presetNames.join(", ")}) or a notation like \`${presets.westid}\``;
-    return refuse("layout", rule, text);
+    throw configInvalid(`Expected \`layout\` ${rule}, got ${shown(text)}${adviceOn(text)}`);
   }
   const [, list = "", epoch, tick = 1, wraps] = match;
   const pairs = list.matchAll(/([^:,]+):([0-9]+)/g);
   const fields = Array.from(pairs, ([, name = "", bits]) => ({ name, bits: Number(bits) }));
   return { fields, epoch: Number(epoch), tick: Number(tick), wraps: wraps !== undefined };
+}
+
+/** The end of a refusal: what is wrong with it, where that shows. */
+function adviceOn(text: unknown): string {
+  if (typeof text !== "string") return "";
+  if (fieldsPattern.test(text)) return "; it has no epoch: write `@` and the epoch in Unix ms behind it";
+  const meant = didYouMean(text, presetNames);
+  return meant === undefined ? "" : `; did you mean \`${meant}\`?`;
 }
 
 /** Checks that the name and the width of a field can be written. @throws SnowleaseError CONFIG_INVALID */

@@ -1,5 +1,5 @@
 import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
-import { asSnowleaseError, isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, configInvalid, isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
@@ -26,6 +26,8 @@ export interface LeaseOptions {
   /** How long a claim with an unknown answer is repeated. */
   readonly operationTimeout: number;
   readonly reuse: "any" | "never";
+  /** Whether to borrow a lease that another process lends. Default false. */
+  readonly borrows?: boolean | undefined;
   /** Whether the generator is in lead mode: it can use a released worker ID at once, ahead of the clock. Default false. */
   readonly leads?: boolean | undefined;
   /** `switch`: a lost lease claims another worker ID and goes on. `stop`: it ends. */
@@ -57,12 +59,14 @@ export interface Claim {
 }
 
 /** Refuses a malformed grant: the generator would make the IDs of another holder. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
-function checkGrant(grant: Grant, { pool }: LeaseOptions): Grant {
-  const { workerId, fence, from, until, recents } = grant;
+function checkGrant(grant: Grant, { pool, borrows }: LeaseOptions): Grant {
+  const { workerId, fence, from, until, recents, shared } = grant;
   const knownFrom = recents?.from ?? from;
   const whole = [fence, from, until, knownFrom].every((number) => Number.isSafeInteger(number));
-  if (whole && isIn(pool, workerId) && knownFrom <= from && from <= until) return grant;
-  throw malformedError("grant", { workerId, fence, from, until, recentFrom: recents?.from });
+  // Without having asked for a share, the generator would use the whole window.
+  const fits = isIn(pool, workerId) && (shared !== true || borrows === true);
+  if (whole && fits && knownFrom <= from && from <= until) return grant;
+  throw malformedError("grant", { workerId, fence, from, until, recentFrom: recents?.from, shared });
 }
 
 /** Refuses a malformed renewal. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
@@ -109,6 +113,10 @@ export async function claimWorkerId(
       const answer = await askInTime(clock, request, (asked) => registry.claim(asked));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
+        if (options.borrows === true && grant.shared !== true) {
+          await giveBackUnused(host, options, { grant, token, asked, since: clock.now(), hasJumped: false });
+          throw notLent(namespace);
+        }
         // The old window may have ended inside a long tick, which no holder uses then. In lead mode, there is no wait for it.
         const firstTick = firstWholeTick(layout, grant.recents?.from ?? grant.from);
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
@@ -160,18 +168,36 @@ export async function giveBackUnused(
   await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
 }
 
+function notLent(namespace: string): SnowleaseError {
+  return configInvalid(
+    `The registry lends no lease of namespace \`${namespace}\`; start its daemon with \`--lend\`, or leave \`borrow\` out to lease a worker ID for this process alone.`,
+  );
+}
+
 /** Whether the claim may succeed after a wait. */
 function isWorthWaiting({ code }: SnowleaseError): boolean {
   return code === "QUARANTINE" || code === "RATE_LIMITED" || code === "WINDOW_NOT_OPEN";
 }
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
-  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, leads = false, limits } = options;
+  const {
+    layout,
+    namespace,
+    workerId,
+    pool,
+    preferred,
+    holder,
+    window,
+    reuse,
+    leads = false,
+    limits,
+    borrows,
+  } = options;
   // Recents list sequences without their rollback bits.
   const continues = layout.maxRollback === 0;
   // A certain worker ID is accepted with the least window left; any other one with at least half of it.
   const room = workerId === undefined ? Math.ceil(window / 2) : leastTicks * layout.tick;
   const lead = leads ? Math.max(0, window - room) : undefined;
-  const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits };
+  const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits, shared: borrows };
   return { namespace, token, workerId, pool, preferred, holder, clock, ...terms };
 }

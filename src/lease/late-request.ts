@@ -1,5 +1,6 @@
 import { type Clock, monotonic } from "./clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { isSkewOfWait } from "../rule/limits.ts";
 
 /**
  * Sends a claim or a renewal. Throws REGISTRY_UNAVAILABLE instead of CLOCK_SKEW where only the wait, which `clock` measures, made the
@@ -20,12 +21,9 @@ export async function askInTime<Request extends { readonly clock: number }, Answ
 
 /** The error in place of CLOCK_SKEW, where the wait explains the difference. */
 function lateness(error: unknown, asked: number, waited: number): SnowleaseError | undefined {
-  if (!isSnowleaseError(error, "CLOCK_SKEW")) return undefined;
+  if (!isSkewOfWait(error, waited, asked)) return undefined;
   const { registryClock, maxClockSkew } = error.details;
-  if (typeof registryClock !== "number" || typeof maxClockSkew !== "number") return undefined;
-  const behind = registryClock - asked;
-  if (behind <= maxClockSkew || behind - waited > maxClockSkew) return undefined;
-  const late = `the request's clock was ${behind} ms behind by then, and at most ${maxClockSkew} ms is tolerated`;
+  const late = `the request's clock was ${registryClock - asked} ms behind by then, and at most ${maxClockSkew} ms is tolerated`;
   const advice = "nothing was changed; try again, and check the registry's load and the network.";
   const message = `The registry's answer took ${waited} ms: ${late}; ${advice}`;
   return new SnowleaseError("REGISTRY_UNAVAILABLE", message, {}, { cause: error });

@@ -207,7 +207,7 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Stops the generator for good, then releases the worker ID with its usage. Rejects where the registry does not answer: the worker
+   * Stops the generator for good, then releases the worker ID with its usage, after a renewal under way. Rejects where the registry does not answer: the worker
    * ID then rests until its window has passed.
    */
   close(): Promise<void> {
@@ -231,7 +231,7 @@ export class Lease implements LeaseView {
       const used = this.#tracker?.seal();
       this.#state = "suspended";
       this.#notify();
-      this.#suspending = this.#giveBack(this.#snapshot, used).finally(() => (this.#suspending = undefined));
+      this.#suspending = this.#giveBackInTurn(used).finally(() => (this.#suspending = undefined));
     }
     await this.#suspending;
   }
@@ -256,13 +256,20 @@ export class Lease implements LeaseView {
     this.#stop.abort();
     this.#notify();
     try {
-      if (held && state === "closed") await this.#giveBack(this.#snapshot, used);
+      if (held && state === "closed") await this.#giveBackInTurn(used);
       await this.#suspending?.catch(() => undefined);
       // A claim under way may still be granted; it is then released.
       await this.#switching;
     } finally {
       await this.#host.onEnd?.();
     }
+  }
+
+  /** After the renewal under way: one that comes behind the give-back counts as a second holder's, and the worker ID rests for a window. */
+  async #giveBackInTurn(used: Usage | undefined): Promise<void> {
+    const snapshot = this.#snapshot;
+    await this.#renewal;
+    await this.#giveBack(snapshot, used);
   }
 
   async #giveBack(snapshot: LeaseSnapshot, used: Usage | undefined): Promise<void> {
@@ -467,8 +474,10 @@ function doubtOf({ reason, doubt }: Lost, { heard }: ClaimSecrets, { until }: Le
   const [before, last] = heard;
   // Copies that were made while an answer was on its way may both have heard it.
   if (reason === "cloned") return { from: before, until };
+  if (doubt === undefined) return undefined;
   // Another claim of the same times came after the last request that the registry answered.
-  return doubt && { ...doubt, from: Math.max(doubt.from, last) };
+  const from = Math.max(doubt.from, last);
+  return from < doubt.until ? { ...doubt, from } : undefined;
 }
 
 function snapshotOf(grant: Grant, generation: number, since: number): LeaseSnapshot {

@@ -1,11 +1,14 @@
 import { monotonic } from "../lease/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "../lease/lease.ts";
 import { defaultLimits } from "../rule/limits.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import { defaultWindow } from "../lease/window-length.ts";
+import { LeaseClient } from "../sharing/lease-client.ts";
+import { type LeaseServer, leaseServer } from "../sharing/lease-server.ts";
+import { SharedSnowflake } from "../sharing/shared-snowflake.ts";
 
 /** Makes IDs for others. */
 export interface IdMaker {
@@ -17,10 +20,30 @@ export interface IdMaker {
    * @param checkWanted throws when the asker has gone; asked while it waits.
    */
   take(namespace: string, count: number, checkWanted?: () => void): Promise<BigUint64Array>;
+  /**
+   * Fills an array from its start with as many IDs as can be made at once, without waiting for anything. Returns their number: 0 where there
+   * is no lease in this namespace, or its tick is used up; `take` waits for more.
+   */
+  fillNow(namespace: string, target: BigUint64Array): number;
+  /** How many bits an ID of this namespace has; undefined where there is no lease. */
+  bitsIn(namespace: string): number | undefined;
   /** Gives back each worker ID that no request uses; a later request may claim one again. Rejects when one could not be given back. */
   releaseIdle(): Promise<void>;
   /** Gives every worker ID back; no ID is made after this. Rejects when one could not be given back. */
   close(): Promise<void>;
+}
+
+/** Lends leases to other processes. */
+export interface LeaseLender {
+  /**
+   * The server of the lease in this namespace, which is claimed where there is none. Rejects like a claim, and with CONFIG_INVALID where
+   * leases are not lent.
+   */
+  lend(namespace: string): Promise<LeaseServer>;
+  /** The same, of a lease that is held; undefined where there is none. */
+  lent(namespace: string): LeaseServer | undefined;
+  /** How many processes use each namespace's lease. */
+  borrowers(): ReadonlyMap<string, number>;
 }
 
 /** `layout` and `limits` are for a new namespace, `pool` is for each that has these worker IDs, `window` for each that allows it. */
@@ -35,14 +58,25 @@ export interface OwnLeaseOptions extends Omit<
   /** An unused worker ID could not be given back. */
   readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
+  /** Whether other processes may borrow the leases. Default false. */
+  readonly lends?: boolean | undefined;
 }
 
+/**
+ * Processes that may borrow one lease: each prefetches one of the 32 blocks of each span, and the rest is left for those that need more,
+ * and for the daemon itself.
+ */
+const mostBorrowers = 24;
 /** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
 const idleWindows = 5;
 
 interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;
+  /** What `generator` resolved with. */
+  ready: Snowflake | undefined;
+  /** Set once the lease is claimed, where it is lent. */
+  server: LeaseServer | undefined;
   /** Aborted when it is given back or lost. */
   readonly ended: AbortController;
   /** Requests that use it. */
@@ -52,9 +86,9 @@ interface NamespaceLease {
 }
 
 /** One lease per namespace: claimed at the first request for IDs, given back after a while without requests. */
-export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
+export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & LeaseLender {
   // A lease keeps some 0.3 MiB: which sequences of the last ticks were used.
-  const { onLease, onMade, onNotReleased, most = 100, ...shared } = options;
+  const { onLease, onMade, onNotReleased, most = 100, lends = false, ...shared } = options;
   const { clock } = host;
   const leases = new Map<string, NamespaceLease>();
   /** Namespace -> its worker ID that is being given back. */
@@ -72,7 +106,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     onLease?.(lease);
     lease.signal.addEventListener("abort", () => ended.abort(), { once: true });
     try {
-      const generator = new Snowflake(lease);
+      const generator = lends ? new SharedSnowflake(lease) : new Snowflake(lease);
       void releaseWhenIdle(namespace, ended.signal, idleWindows * window);
       return generator;
     } catch (error) {
@@ -93,8 +127,21 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     if (leases.size >= most) left.push(releaseAlone(longestUnused()));
     const ended = new AbortController();
     // The number that is being given back may be the only one of the pool.
-    const generator = Promise.allSettled(left).then(() => claim(namespace, ended));
-    const own: NamespaceLease = { namespace, generator, ended, users: 1, lastUse: 0 };
+    const generator = Promise.allSettled(left).then(async () => {
+      const generator = await claim(namespace, ended);
+      own.ready = generator;
+      own.server = serverOf(generator);
+      return generator;
+    });
+    const own: NamespaceLease = {
+      namespace,
+      generator,
+      ready: undefined,
+      server: undefined,
+      ended,
+      users: 1,
+      lastUse: 0,
+    };
     leases.set(namespace, own);
     // The next request claims anew, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
@@ -114,7 +161,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   }
 
   function unused(): readonly NamespaceLease[] {
-    return [...leases.values()].filter(({ users }) => users === 0);
+    return [...leases.values()].filter((own) => !isUsed(own));
   }
 
   /** Gives a worker ID back. From now on no ID is made with it, also if the call fails. */
@@ -136,19 +183,31 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       await clock.sleep(left, { signal: ended, keepAlive: false });
       const own = leases.get(namespace);
       if (ended.aborted || own === undefined) return;
-      left = own.users > 0 ? longest : own.lastUse + longest - monotonic(clock);
+      left = isUsed(own) ? longest : own.lastUse + longest - monotonic(clock);
       if (left <= 0) await releaseAlone(own);
+    }
+  }
+
+  /** Uses a lease, which is claimed where there is none. */
+  async function withLease<Result>(
+    namespace: string,
+    use: (generator: Snowflake, own: NamespaceLease) => Result | Promise<Result>,
+  ): Promise<Result> {
+    if (stop.signal.aborted) throw closing();
+    const own = enter(namespace);
+    try {
+      return await use(await own.generator, own);
+    } finally {
+      own.users--;
+      own.lastUse = monotonic(clock);
     }
   }
 
   return {
     holds: (namespace) => leases.has(namespace),
 
-    async take(namespace, count, checkWanted) {
-      if (stop.signal.aborted) throw closing();
-      const own = enter(namespace);
-      try {
-        const generator = await own.generator;
+    take: (namespace, count, checkWanted) =>
+      withLease(namespace, async (generator) => {
         const ids = new BigUint64Array(count);
         let made = rest(generator, ids);
         const atOnce = made === count;
@@ -160,12 +219,28 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
         onMade?.(namespace, count);
         // A request that waits for a tick may also get IDs of the ticks before it.
         return atOnce ? ids : ids.toSorted();
-      } finally {
-        own.users--;
-        own.lastUse = monotonic(clock);
-      }
+      }),
+
+    fillNow(namespace, target) {
+      const own = leases.get(namespace);
+      if (own?.ready === undefined || stop.signal.aborted) return 0;
+      const made = rest(own.ready, target);
+      own.lastUse = monotonic(clock);
+      if (made > 0) onMade?.(namespace, made);
+      return made;
     },
 
+    bitsIn: (namespace) => leases.get(namespace)?.ready?.lease.layout.totalBits,
+
+    async lend(namespace) {
+      if (!lends) throw lendsNothing();
+      return withLease(namespace, (_, { server }) => server ?? Promise.reject(lendsNothing()));
+    },
+    lent: (namespace) => leases.get(namespace)?.server,
+    borrowers() {
+      const lent = [...leases.values()].filter(({ server }) => server !== undefined);
+      return new Map(lent.map((own) => [own.namespace, borrowersOf(own)]));
+    },
     releaseIdle: () => allSteps(unused().map(release)),
 
     close() {
@@ -180,6 +255,26 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       return allSteps([...closed, ...leaving.values()]);
     },
   };
+}
+
+/** Borrowers cannot see the file of a registry: they may run in other containers, and learn of its end by their renewals. */
+function serverOf(generator: Snowflake): LeaseServer | undefined {
+  if (!(generator instanceof SharedSnowflake) || generator.blocks instanceof LeaseClient) return undefined;
+  return leaseServer(generator.lease, generator.blocks, { most: mostBorrowers, showsStore: false });
+}
+
+function lendsNothing(): SnowleaseError {
+  return configInvalid(
+    "This daemon lends no lease; start it with `--lend`, or leave `shared` (`borrow` of a client) out to lease a worker ID of your own.",
+  );
+}
+
+function borrowersOf({ server }: NamespaceLease): number {
+  return server?.borrowers ?? 0;
+}
+
+function isUsed(own: NamespaceLease): boolean {
+  return own.users > 0 || borrowersOf(own) > 0;
 }
 
 /** Waits for all steps, also where one fails; then rejects with the first failure. */

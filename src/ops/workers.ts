@@ -37,24 +37,24 @@ export interface EndedClaim {
 }
 
 /**
- * Ends the present claim, and never a later one.
+ * Ends the present claim, or the one with the given `fence`, and never a later one.
  * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed; WORKER_ID_HELD when it is and `force` is false, and when
  * another holder claimed it in the meantime.
  */
 export async function releaseWorker(
   registry: Registry,
-  request: Omit<ForceReleaseRequest, "fence">,
+  request: Omit<ForceReleaseRequest, "fence"> & { readonly fence?: number | undefined },
 ): Promise<EndedClaim> {
-  const { namespace, workerId } = request;
+  const { namespace, workerId, fence: asked } = request;
   await presentNamespace(registry, namespace);
   const worker = `Worker ${workerId} of namespace \`${namespace}\``;
   const neverClaimed = new SnowleaseError("NOT_FOUND", `${worker} was never claimed, so there is nothing to end.`);
   const { holder, fence } = (await registry.worker(namespace, workerId)) ?? {};
   if (holder === undefined || fence === undefined) throw neverClaimed;
-  const answer = await registry.forceRelease({ ...request, fence });
+  const answer = await registry.forceRelease({ ...request, fence: asked ?? fence });
   if (answer.outcome === "absent") throw neverClaimed;
   const { outcome, until } = answer;
-  if (outcome === "released") return { holder, fence, until };
+  if (outcome === "released") return { holder, fence: asked ?? fence, until };
   const { host, ip, pid } = answer.holder;
   const claimer = `${host} (${ip}), pid ${pid},`;
   throw new SnowleaseError(

@@ -1,5 +1,5 @@
 import { systemClock } from "../lease/clock.ts";
-import { configInvalid } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import { autoPruned } from "./auto-prune.ts";
 import { classText, clientAddress } from "./driver-client.ts";
@@ -55,7 +55,10 @@ export function isEmpty(address: RegistryAddress): boolean {
 export async function openRegistry(address: RegistryAddress, options: RegistryOptions): Promise<Registry> {
   const { operationTimeout, clock = systemClock } = options;
   const store = storeOf(address);
-  const registry = await store.open(address, { operationTimeout, clock });
+  const registry = await store.open(address, { operationTimeout, clock }).catch(async (cause: unknown) => {
+    if (isSnowleaseError(cause) && cause.code !== "DRIVER_MISSING") throw cause;
+    throw (await import("../assets.ts")).bundledError(cause) ?? cause;
+  });
   return store.prunes ? registry : autoPruned(registry);
 }
 

@@ -33,8 +33,9 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
 
   return {
     kind: storeOf(address).registryKind ?? address.kind,
-    ...operationsBy([...requiredOperations, "verify", "rehearse", "endQuarantine"], async (call) =>
-      ask(await opened(), call),
+    ...operationsBy(
+      [...requiredOperations, "namespaces", "verify", "rehearse", "endQuarantine", "dropNamespace"],
+      async (call) => ask(await opened(), call),
     ),
     ...(storeOf(address).signsReceipts !== true && {
       receiptKey: async (namespace) => (await opened()).receiptKey?.(namespace),

@@ -1,4 +1,5 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
 import type { StoreKind } from "./store-kind.ts";
 
 /*
@@ -74,7 +75,8 @@ export function path(check: (path: string) => string | undefined): Grammar<PathP
     const encoded = body.startsWith("//") ? body.slice(2) : body;
     if (/^\/?~/.test(encoded)) refuse("to have a path without `~`, which is not expanded; write it out");
     const path = decode(encoded);
-    if (path === "" || controlCharacter.test(path)) refuse("to have a path without control characters");
+    if (path === "") refuse(`to have a path: ${scheme}:./relative or ${scheme}:///absolute`);
+    if (controlCharacter.test(path)) refuse("to have a path without control characters");
     const rule = check(path);
     return rule === undefined ? { path } : refuse(rule);
   };
@@ -106,7 +108,10 @@ export const servers: Grammar<Omit<ServerParts, "settings">> = ({ scheme, port: 
     const [, six, name = "", port = usualPort] = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
     return { host: six ?? name, port: Number(port) };
   });
-  if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
+  if (servers.some(({ host, port }) => host !== "" && (port < 1 || port > 65_535))) {
+    refuse("to have a port from 1 to 65535 in each HOST:PORT");
+  }
+  if (servers.some(({ host }) => host === "")) {
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`);
   }
   // Or else a slash in a password would make a path of what follows it, which is shown.
@@ -141,6 +146,14 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const refuse = (rule: string): never => {
     throw new SnowleaseError("CONFIG_INVALID", `Expected the registry URL ${rule}, got ${redact(text, schemes)}.`);
   };
+  const refuseScheme = (scheme: string): never => {
+    const rule = `to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}`;
+    const advice = adviceOnScheme(text, scheme, schemes);
+    throw new SnowleaseError(
+      "CONFIG_INVALID",
+      `Expected the registry URL ${rule}, got ${redact(text, schemes)}${advice}`,
+    );
+  };
   const decode = (part: string): string => {
     try {
       return decodeURIComponent(part);
@@ -151,7 +164,7 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
   const scheme = prefix.toLowerCase();
   const store = stores.find((store) => Object.hasOwn(store.schemes, scheme));
-  if (store === undefined) return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}`);
+  if (store === undefined) return refuseScheme(scheme);
   if (controlCharacter.test(text) || text.trimEnd() !== text) {
     refuse("to have no control characters or space at its end");
   }
@@ -173,6 +186,16 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
     parameters: divided(false),
     ...(own && { settings: divided(true) }),
   } as { readonly kind: string };
+}
+
+/** The end of a refusal: what to write in place of an unknown scheme. */
+function adviceOnScheme(text: unknown, scheme: string, schemes: readonly string[]): string {
+  const given = typeof text === "string" ? text.trim() : "";
+  const meant = didYouMean(scheme, schemes);
+  if (meant !== undefined) return `; did you mean \`${meant}:\`?`;
+  if (/^[\w.-]+:\d{1,5}(?:$|[/?])/.test(given)) return "; write the scheme before HOST:PORT, such as http://HOST:PORT.";
+  if (/^(?:[./~]|[a-z]:[\\/])|\.(?:db|sqlite3?)$/i.test(given)) return "; write `sqlite:` before the path of a file.";
+  return ".";
 }
 
 function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["decode"]): ReadonlyMap<string, string> {

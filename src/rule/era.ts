@@ -100,8 +100,7 @@ export function checkpointIn(era: Era, checkpoint: Checkpoint | undefined, recor
  * older era, or the answer of a renewal that raised it to this era was lost.
  */
 export function usageIn(era: Era, used: Usage | undefined, record: Stored): Usage | undefined {
-  if (used === undefined) return undefined;
-  if (record.token !== undefined && (record.era !== era.era || isBefore(era, used.until, record))) return undefined;
+  if (used === undefined || record.era !== era.era || isBefore(era, used.until, record)) return undefined;
   return { ...used, checkpoint: checkpointIn(era, used.checkpoint, record) };
 }
 

@@ -1,4 +1,4 @@
-import { configInvalid, shown, SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "../id/errors.ts";
 
 /** Limits of a namespace, stored at its creation. */
 export interface NamespaceLimits {
@@ -40,6 +40,23 @@ export function checkSkew(holderClock: number, clock: number, info: NamespaceInf
   const difference = `${Math.abs(skew)} ms ${skew > 0 ? "ahead" : "behind"}, and at most ${maxClockSkew} ms is tolerated`;
   const details = { holderClock, registryClock: clock, maxClockSkew };
   throw new SnowleaseError("CLOCK_SKEW", `${clocks}: ${difference}; set the wrong clock.`, details);
+}
+
+/** CLOCK_SKEW as a registry says it. */
+type SkewError = SnowleaseError & {
+  readonly details: { readonly registryClock: number; readonly maxClockSkew: number };
+};
+
+/**
+ * Whether CLOCK_SKEW says no more than that a request was under way for `waited` ms: its clock, which showed `asked`, was behind by then.
+ * Default: the clock that was refused.
+ */
+export function isSkewOfWait(error: unknown, waited: number, asked?: number): error is SkewError {
+  if (!isSnowleaseError(error, "CLOCK_SKEW")) return false;
+  const { registryClock, maxClockSkew, holderClock = Number.NaN } = error.details;
+  if (typeof registryClock !== "number" || typeof maxClockSkew !== "number") return false;
+  const behind = registryClock - (asked ?? Number(holderClock));
+  return behind > maxClockSkew && behind - waited <= maxClockSkew;
 }
 
 /** Refuses a layout other than the namespace's. @throws SnowleaseError LAYOUT_MISMATCH */

@@ -5,9 +5,10 @@ import type { Turns } from "./turn.ts";
 /*
  * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
  *
- * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it repeats only a
- * request that is known to have had no effect. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation may have taken
- * effect, any other code where nothing was changed. Safety rests on three promises: `until` is on durable storage before an answer
+ * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it repeats a request only
+ * where that is known to have had no effect, or is recognised where it had; each attempt states the caller's clock as it shows by then. It
+ * throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation, or an attempt before, may have taken effect, any other code where
+ * nothing was changed. Safety rests on three promises: `until` is on durable storage before an answer
  * contains it, only `release` by the holder lowers it, and a claim never opens a window before it.
  */
 
@@ -24,6 +25,13 @@ export interface Registry {
 
   /** The layout and limits of a namespace; undefined where it does not exist. */
   describe(namespace: string): Promise<NamespaceInfo | undefined>;
+
+  /**
+   * Names of the namespaces that exist, in ascending order, a page at a time; a page of fewer than `limit` is the last one. A namespace that
+   * cannot be read (damaged, of another version, not for this user) is listed, too: it hides no other one. Absent where a store cannot
+   * list them.
+   */
+  namespaces?(page?: NamespacesPage): Promise<readonly string[]>;
 
   /**
    * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
@@ -102,6 +110,14 @@ export interface Registry {
   separate?(request: SeparateRequest): Promise<NamespaceInfo>;
 
   /**
+   * An operator drops a namespace: its records, pins and history. A note stays under the name, so that a namespace which is made there
+   * again grants no time that may have been granted, and has the same layout; it begins in quarantine. WORKER_ID_HELD where a window has
+   * not passed or a worker ID is pinned, QUARANTINE while one lasts, CONFIG_INVALID for another id than the present one, NOT_FOUND for
+   * an unknown namespace; nothing changes then. Absent where a store cannot do that safely.
+   */
+  dropNamespace?(request: DropRequest): Promise<Dropped>;
+
+  /**
    * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent where the registry's receipts
    * are signed already, or it has none.
    */
@@ -137,6 +153,14 @@ export interface InitRequest extends Partial<NamespaceLimits> {
   readonly new?: boolean | undefined;
 }
 
+/** Which namespaces to list. */
+export interface NamespacesPage {
+  /** Only names behind this one. Names are ASCII, in the order of their code units. */
+  readonly after?: string | undefined;
+  /** Default 1000, at most 10000. */
+  readonly limit?: number | undefined;
+}
+
 /** An operator's request to end a quarantine. */
 export interface EndQuarantineRequest {
   readonly namespace: string;
@@ -149,6 +173,25 @@ export interface SeparateRequest {
   readonly namespace: string;
   /** `NamespaceInfo.era`, so that a repeated request separates nothing again. */
   readonly era: string;
+}
+
+/** An operator's request to drop a namespace. */
+export interface DropRequest {
+  readonly namespace: string;
+  /** `NamespaceInfo.id`, so that a late or repeated request drops no later namespace of the name. */
+  readonly id: string;
+  /**
+   * No namespace of this name is ever made again: nothing stays of it, not even a note, and windows, pins and quarantines do not stand in
+   * the way. What an earlier such request left behind is deleted, too, also where the namespace does not exist any more. `id` is not
+   * looked at. CONFIG_INVALID for a name that is not of a trial: `snowlease_proof_` and 8 letters or digits. Default false.
+   */
+  readonly final?: boolean | undefined;
+}
+
+/** The answer to a drop. */
+export interface Dropped {
+  /** A namespace of this name that is made again grants nothing before that, Unix ms; absent after a `final` drop. */
+  readonly grantsFrom?: number | undefined;
 }
 
 /** Describes to people where a holder runs. Safety between leases does not depend on it. */
@@ -185,6 +228,8 @@ export interface ClaimRequest {
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
+  /** Asks a process that lends its lease for a share of that. Other registries grant a worker ID as ever. */
+  readonly shared?: boolean | undefined;
   /** The newest receipt that the claimer remembers of a lease that was not given back: the registry may have forgotten that one. */
   readonly recall?: string | undefined;
 }

@@ -9,12 +9,18 @@ import { receiptIn, type Verdict } from "./verdict.ts";
  * quarantine. So a newcomer waits, although the holder asks only now and then.
  */
 
+/** What a store keeps under a name without a namespace. */
+export interface Note extends Era {
+  /** The layout of a namespace that was dropped: `noteOfDrop`. Another one is refused. */
+  readonly layout?: string | undefined;
+}
+
 /** A name under which a store has no namespace. */
 export interface UnknownNamespace {
   /** The registry's clock, Unix ms. */
   readonly clock: number;
-  /** The era that the store noted under the name. */
-  readonly noted: Era | undefined;
+  /** What the store noted under the name. */
+  readonly noted: Note | undefined;
 }
 
 /** Decides a renewal. `begins`: the era to note. Once every window has passed that may have been forgotten, the lease is lost. */
@@ -36,9 +42,10 @@ export function decideUnknownRelease(unknown: UnknownNamespace, request: Release
 }
 
 /** The era to note for a receipt, which knows the limits of the namespace; undefined where the noted one covers it. */
-export function eraToNote({ clock, noted }: UnknownNamespace, receipt: Receipt, mark: EraMark): Era | undefined {
+export function eraToNote({ clock, noted }: UnknownNamespace, receipt: Receipt, mark: EraMark): Note | undefined {
   if (noted !== undefined && !isUncovered(receipt, noted)) return undefined;
-  return nextEra(noted ?? noEra, clock, receipt, mark, receipt);
+  const era = nextEra(noted ?? noEra, clock, receipt, mark, receipt);
+  return noted?.layout === undefined ? era : { ...era, layout: noted.layout };
 }
 
 const noEra: Era = { era: "0-0", quarantineEnd: 0, opensAt: 0 };

@@ -112,7 +112,9 @@ function judgeRelease(
   const before = withEndOf(receipt, stored, request);
 
   const wasEnded = before !== undefined && before.token === undefined && before.fence === request.fence;
-  const isDone = wasEnded && (before.clean || request.used === undefined);
+  // Where the registry forgot a renewal, it cannot know how far the window reached.
+  const used = isEvidence || before === undefined ? undefined : usageIn(state, request.used, before);
+  const isDone = wasEnded && (before.clean || used === undefined);
   if (!isHolders(before, request)) {
     if (receipt !== undefined && isEvidence && !wasEnded)
       return { answer: forgottenTo(receipt, before, state, request) };
@@ -125,8 +127,6 @@ function judgeRelease(
   if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
     return { answer: { outcome: "lost", reason: "cloned" } };
   }
-  // Where the registry forgot a renewal, it cannot know how far the window reached.
-  const used = isEvidence ? undefined : usageIn(state, request.used, before);
   return { answer: { outcome: "released" }, record: released(before, { ...request, used }, clock), end: "released" };
 }
 

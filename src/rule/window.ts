@@ -255,6 +255,6 @@ export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
 
 /** The error of an operation on an unknown namespace. */
 export function noNamespace(namespace: string): SnowleaseError {
-  const advice = `create it with \`snowlease init --namespace ${namespace}\``;
+  const advice = `check the name, or create it with \`snowlease init --namespace ${namespace}\``;
   return new SnowleaseError("NOT_FOUND", `This registry has no namespace \`${namespace}\`; ${advice}.`);
 }

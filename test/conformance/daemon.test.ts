@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { receiptKeyFile } from "../../src/http/access/receipt-keys.ts";
 import { Receipts } from "../../src/http/access/receipts.ts";
@@ -13,8 +14,8 @@ import { runConformance } from "../support/run-conformance.ts";
 
 const log = { info() {}, warn() {}, error() {} };
 const listen = { host: "127.0.0.1", port: 0 };
-const noCopies = { copies: "An operator asks the store itself." };
-const lacks = { "plain-receipts": "A daemon signs its receipts: a check cannot invent one.", ...noCopies };
+const lacks = lacksOf("daemon");
+const { "plain-receipts": _, ...noCopies } = lacks;
 
 runConformance("daemon", async () => {
   const clock = fakeClock();
@@ -82,7 +83,7 @@ runConformance("daemon whose key the checks know", async () => {
   };
 });
 
-/** The registry of a daemon, with receipts as the rule writes them: signs them with the daemon's key, and takes signatures off. */
+/** The registry of a daemon, with receipts in the rule's form: adds the daemon's signature on requests, and removes it from answers. */
 function plainly({ url = "" }: Daemon, receiptKeys: string): Registry {
   const registry = daemonRegistry([url]);
   const signing = new Receipts(

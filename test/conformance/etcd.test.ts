@@ -1,21 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
 import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
 import { runConformance } from "../support/run-conformance.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 
-const given = process.env["ETCD_URL"];
-
-describe.skipIf(given === undefined && etcdMissing !== undefined)(etcdMissing ?? "on a real server", () => {
-  let server: Etcd | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await Etcd.start();
-  });
-  afterAll(() => server?.remove());
-
+onServerOf("etcd", { missing: etcdMissing, start: () => Etcd.start() }, {}, (server) => {
   runConformance("etcd", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openEtcd(given ?? server?.url() ?? ""),
+    namespace: newNamespace(),
+    open: () => openEtcd(server().url()),
     pause: sleep,
     now: Date.now,
   }));

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
@@ -7,22 +8,18 @@ const given = process.env["KUBERNETES_URL"];
 
 describe.skipIf(given === undefined && kubernetesMissing !== undefined)(kubernetesMissing ?? "on a real server", () => {
   let server: Kubernetes | undefined;
-  // The first one builds the server.
+  // The first test builds the server.
   beforeAll(async () => {
     if (given === undefined) server = await Kubernetes.start();
   }, 1_200_000);
   afterAll(() => server?.remove());
 
   runConformance("kubernetes", async () => ({
-    // A cluster that somebody else owns may know every name that was used before.
+    // A cluster of another owner may know every name that was used before.
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
     open: () => openKubernetes(given ?? server?.url() ?? "", 20_000),
     pause: sleep,
     now: Date.now,
-    lacks: {
-      "long-recents": "a claim may list thousands of records at once: longer ones would make that too large",
-      "one-grant-a-token":
-        "Kubernetes writes one object at a time: no write of a record fails because another one has the token",
-    },
+    lacks: lacksOf("kubernetes"),
   }));
 });

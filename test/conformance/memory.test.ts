@@ -1,3 +1,4 @@
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
@@ -9,6 +10,6 @@ runConformance("memory", async () => {
     open: async () => registry,
     pause: clock.advance,
     now: clock.now,
-    lacks: { connections: "There is nothing to connect to: all clients are one object." },
+    lacks: lacksOf("memory"),
   };
 });

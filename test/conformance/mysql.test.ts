@@ -1,30 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
-import { databases, type DatabaseServer } from "../support/databases.ts";
+import { lacksOf } from "../../src/proof/lacks.ts";
+import { databases } from "../support/databases.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 
-const given = process.env["MYSQL_URL"];
-const servers: readonly { name: string; missing: string | undefined; start(): Promise<DatabaseServer | undefined> }[] =
-  given === undefined
-    ? databases.filter(({ dialect }) => dialect === "mysql")
-    : [{ name: "mysql", missing: undefined, start: async () => undefined }];
-
-describe.each(servers)("$name", ({ missing, start }) => {
-  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
-    let server: DatabaseServer | undefined;
-    beforeAll(async () => {
-      server = await start();
-    });
-    afterAll(() => server?.remove());
-
+for (const database of databases.filter(({ dialect }) => dialect === "mysql")) {
+  onServerOf(database.name, database, {}, (server) => {
     runConformance("mysql", async () => ({
-      // A server that somebody else owns may know every name that was used before.
-      namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-      open: () => openSql(given ?? server?.url() ?? ""),
+      namespace: newNamespace(),
+      open: () => openSql(server().url()),
       pause: sleep,
       now: Date.now,
-      lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
+      lacks: lacksOf("mysql"),
     }));
   });
-});
+}

@@ -1,28 +1,32 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { driveStandIn, OracleStandIn, standInMissing } from "../support/oracle.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 
-const given = process.env["ORACLE_URL"];
-if (given === undefined) driveStandIn();
+function contract(server: () => { url(): string }): void {
+  runConformance("oracle", async () => ({
+    namespace: newNamespace(),
+    open: () => openSql(server().url()),
+    pause: sleep,
+    now: Date.now,
+    lacks: lacksOf("oracle"),
+  }));
+}
 
-describe.skipIf(given === undefined && standInMissing !== undefined)(
-  standInMissing ?? (given === undefined ? "on a stand-in" : "on a real server"),
-  () => {
-    let server: OracleStandIn | undefined;
-    beforeAll(async () => {
-      if (given === undefined) server = await OracleStandIn.start();
-    });
-    afterAll(() => server?.remove());
+// No package system has an Oracle.
+onServerOf("oracle", undefined, {}, contract);
 
-    runConformance("oracle", async () => ({
-      // A server that somebody else owns may know every name that was used before.
-      namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-      open: () => openSql(given ?? server?.url() ?? ""),
-      pause: sleep,
-      now: Date.now,
-      lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
-    }));
-  },
-);
+describe.skipIf(standInMissing !== undefined)(standInMissing ?? "on a stand-in", () => {
+  let server: OracleStandIn;
+  beforeAll(async () => {
+    const driven = driveStandIn();
+    server = await OracleStandIn.start();
+    return () => driven.mockRestore();
+  });
+  afterAll(() => server.remove());
+  contract(() => server);
+});

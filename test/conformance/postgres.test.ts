@@ -1,24 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 
-const given = process.env["POSTGRES_URL"];
-
-describe.skipIf(given === undefined && postgresMissing !== undefined)(postgresMissing ?? "on a real server", () => {
-  let server: PostgresServer | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await PostgresServer.start();
-  });
-  afterAll(() => server?.remove());
-
+onServerOf("postgres", { missing: postgresMissing, start: () => PostgresServer.start() }, {}, (server) => {
   runConformance("postgres", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openSql(given ?? server?.url() ?? ""),
+    namespace: newNamespace(),
+    open: () => openSql(server().url()),
     pause: sleep,
     now: Date.now,
-    lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
+    lacks: lacksOf("postgres"),
   }));
 });

@@ -8,7 +8,7 @@ import { hostile, openByClient } from "../support/ready-clients.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
-/** A registry by a client that its program has told everything otherwise. */
+/** A registry by a client for which its program has set everything differently. */
 function subjectOf(client: object): ConformanceSubject {
   return {
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
@@ -27,7 +27,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "by a ready client o
   afterAll(() => server.remove());
 
   runConformance("redis", async () =>
-    // A quarantine that a check waits for has no time to wait for an old primary.
+    // A check that waits for the end of a quarantine has no time to wait for an old primary.
     subjectOf({ client: new Redis({ ...hostile, port: server.port, db: 2 }), maxLag: 0 }),
   );
 });
@@ -44,7 +44,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "by a ready po
   );
 });
 
-/** Whatever it is, it comes out as something else. */
+/** Changes any value into another one. */
 function getTypeParser(): () => string {
   return () => "theirs";
 }

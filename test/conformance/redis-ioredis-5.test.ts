@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
-// The oldest driver that package.json admits, in the place of the newest.
+// The oldest driver that package.json allows, instead of the newest.
 vi.mock("ioredis", () => import("ioredis-5"));
 
 test("the driver is the oldest that a user may have installed", async () => {

@@ -1,24 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { runConformance } from "../support/run-conformance.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 
-const given = process.env["REDIS_URL"];
-
-describe.skipIf(given === undefined && redisMissing !== undefined)(redisMissing ?? "on a real server", () => {
-  let server: RedisServer | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await RedisServer.start();
-  });
-  afterAll(() => server?.remove());
-
+onServerOf("redis", { missing: redisMissing, start: () => RedisServer.start() }, {}, (server) => {
   runConformance("redis", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    // A quarantine that a check waits for has no time to wait for an old primary.
-    open: () => openRedis(`${given ?? server?.url() ?? ""}?maxLag=0`),
+    namespace: newNamespace(),
+    // A check that waits for the end of a quarantine has no time to wait for an old primary.
+    open: () => openRedis(`${server().url()}?maxLag=0`),
     pause: sleep,
     now: Date.now,
-    lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },
+    lacks: lacksOf("redis"),
   }));
 });

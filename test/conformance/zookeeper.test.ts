@@ -1,25 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 import { runConformance } from "../support/run-conformance.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace } from "../support/subject.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-const given = process.env["ZOOKEEPER_URL"];
-
-describe.skipIf(given === undefined && zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
-  let server: ZooKeeper | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await ZooKeeper.start();
-  });
-  afterAll(() => server?.remove());
-
+onServerOf("zookeeper", { missing: zooKeeperMissing, start: () => ZooKeeper.start() }, {}, (server) => {
   runConformance("zookeeper", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openZooKeeper(given ?? server?.url() ?? ""),
+    namespace: newNamespace(),
+    open: () => openZooKeeper(server().url()),
     pause: sleep,
     now: Date.now,
-    lacks: {
-      "oldest-first": "ZooKeeper has no ordered index: a claim takes the oldest of a few numbers that nobody holds",
-    },
+    lacks: lacksOf("zookeeper"),
   }));
 });

@@ -7,7 +7,7 @@ import { namespace, subjectOn } from "../support/subject.ts";
 
 const drivers = { postgres: "pg", mysql: "mysql2" };
 
-// Each lets in about a hundred clients at once, as it is installed: the other hundred have to come again.
+// As installed, each accepts about a hundred clients at once: the other hundred have to try again.
 describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
     bootStorm(name, drivers[dialect], async () => {

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { SharedAllocator } from "../../src/sharing/shared-allocator.ts";
 
-test("threads that take blocks while snapshots begin and end: none twice, and none after the reported end of its snapshot", async () => {
+test("threads take blocks while snapshots begin and end: no block twice, and none after the reported end of its snapshot", async () => {
   const now = 1_790_000_000_000;
   const tick = defaultLayout.tickOf(now);
   const allocator = SharedAllocator.create(defaultLayout);
@@ -29,7 +29,7 @@ test("threads that take blocks while snapshots begin and end: none twice, and no
       since: now,
     };
     allocator.begin({ generation, ...rest });
-    // Until one of them came by; then it is ended in the middle of whatever they do.
+    // Ends one of them in the middle of its work, as soon as one has taken a block.
     while (allocator.newest() === undefined) await turn();
     ends.set(generation, allocator.end() ?? -1);
   }

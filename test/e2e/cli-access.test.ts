@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { makeCertificates } from "../support/certificates.ts";
@@ -16,7 +16,7 @@ const events = (daemon: CliProcess): string[] =>
     .map((line) => (JSON.parse(line) as { event: string }).event);
 
 describe("tokens", () => {
-  test("let in who has one, from the environment, the URL and its query, and tell others so", async () => {
+  test("give access to their holders, from the environment, the URL and its query; others get an error that says so", async () => {
     const tokens = sandbox.tokens("w0rker-t0ken worker", "r3ader-t0ken read", "adm1n-t0ken admin default");
     const { url } = await sandbox.serve("--tokens", tokens);
     const id = ["id", "-n", "1", "--registry"];
@@ -39,7 +39,7 @@ describe("tokens", () => {
     expect((await run("nobody", "id")).stderr).toMatch(/^snowlease: UNAUTHORIZED: .*SNOWLEASE_TOKEN.*\n$/);
   });
 
-  test("and what is secret beside them are in no log, error, listing or process title", async () => {
+  test("and other secrets are in no log, error, listing or process title", async () => {
     const secrets = ["w0rker-t0ken", "adm1n-t0ken", "str4nger-t0ken", "0ld-password"];
     const tokens = sandbox.tokens("w0rker-t0ken worker", "adm1n-t0ken admin");
     const socket = join(sandbox.work, "s");
@@ -99,7 +99,7 @@ describe("tokens", () => {
     }
   });
 
-  test("are read again at SIGHUP, and a lease is held on", async () => {
+  test("are read again at SIGHUP, and a lease goes on", async () => {
     const tokens = sandbox.tokens("one worker");
     const { daemon, url } = await sandbox.serve("--tokens", tokens);
     const status = async (token: string): Promise<number> =>
@@ -114,7 +114,81 @@ describe("tokens", () => {
     expect(await daemon.ended).toMatchObject({ code: 0 });
   });
 
-  test("are what the command lines use that a daemon says to try", async () => {
+  test("are made by `snowlease token`, and only their hashes are in the file", async () => {
+    const path = sandbox.tokens("first read").replace(/tokens$/, "made");
+    const make = async (...args: string[]): Promise<string> => {
+      return (await sandbox.read(["token", ...args, "--append", path])).trim();
+    };
+    const worker = await make("worker", "orders*");
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    // As an editor may leave it.
+    writeFileSync(path, readFileSync(path, "utf8").trimEnd());
+    const reader = await make("read");
+    const lines = [`${hashOf(worker)} worker orders*`, `${hashOf(reader)} read *`];
+    expect(readFileSync(path, "utf8")).toBe(`${lines.join("\n")}\n`);
+    expect(worker).toMatch(/^sl_[\w-]{43}$/);
+    expect(reader).not.toBe(worker);
+
+    const printed = await sandbox.read(["token", "admin"]);
+    const [, token = "", line] = /^token.*: +(\S+)\nline.*: +(.+)\n$/.exec(printed) ?? [];
+    expect(line).toBe(`${hashOf(token)} admin *`);
+    expect(JSON.parse(await sandbox.read(["token", "admin", "a*", "--json"]))).toEqual({
+      token: expect.stringMatching(/^sl_[\w-]{43}$/),
+      line: expect.stringMatching(/^[0-9a-f]{64} admin a\*$/),
+    });
+
+    const { url } = await sandbox.serve("--tokens", path);
+    const code = async (token: string, ...args: string[]): Promise<number> => {
+      return (await sandbox.run([...args, "--registry", url], { env: { SNOWLEASE_TOKEN: token } })).code;
+    };
+    expect(await code(worker, "id", "--namespace", "orders_eu")).toBe(0);
+    expect(await code(worker, "id", "--namespace", "users")).toBe(8);
+    expect(await code(reader, "workers", "--namespace", "orders_eu")).toBe(0);
+    expect(await code(reader, "id", "--namespace", "orders_eu")).toBe(8);
+  });
+
+  test("of one role show the doctor what they allow, and it names the rest", async () => {
+    const { url } = await sandbox.serve(
+      "--tokens",
+      sandbox.tokens("r read", "w worker orders*", "both read", "both worker orders*"),
+    );
+    const doctor = async (token: string, namespace: string): Promise<readonly [number, Record<string, object>]> => {
+      const args = ["doctor", "--registry", url, "--namespace", namespace, "--json"];
+      const { code, stdout } = await sandbox.run(args, { env: { SNOWLEASE_TOKEN: token } });
+      const { findings } = JSON.parse(stdout) as { findings: { check: string; status: string }[] };
+      return [code, Object.fromEntries(findings.map((finding) => [finding.check, finding]))];
+    };
+    const env = { SNOWLEASE_TOKEN: "w" };
+    await sandbox.read(["id", "-n", "1", "--registry", url, "--namespace", "orders"], { env });
+    const unseen = (what: string, role: string): object => ({
+      status: "unknown",
+      detail: `The role of this token does not let it see ${what}. Use a token of the role \`${role}\` or \`admin\` to check that, too.`,
+    });
+
+    const [read, seenByReader] = await doctor("r", "orders");
+    expect(read).toBe(0);
+    expect(seenByReader).toMatchObject({
+      pool: { status: "ok" },
+      renewal: unseen("whether claims and renewals are permitted", "worker"),
+    });
+    const [worker, seenByWorker] = await doctor("w", "orders");
+    expect(worker).toBe(0);
+    expect(seenByWorker).toMatchObject({
+      renewal: { status: "ok" },
+      pool: unseen("how many worker IDs are taken", "read"),
+    });
+    // With this token, no program could make IDs there.
+    const [other, seenElsewhere] = await doctor("w", "users");
+    expect([other, seenElsewhere["namespace"]]).toMatchObject([1, { status: "fail" }]);
+    // Its role is right, but its namespaces are not.
+    await sandbox.read(["init", "--namespace", "users", "--registry", sandbox.registry]);
+    const [both, seenByBoth] = await doctor("both", "users");
+    expect([both, seenByBoth["renewal"]]).toMatchObject([1, { status: "fail" }]);
+    const [stranger, seenByStranger] = await doctor("s", "orders");
+    expect([stranger, seenByStranger["registry"]]).toMatchObject([1, { status: "fail" }]);
+  });
+
+  test("work in the command lines that a daemon suggests", async () => {
     const tokens = sandbox.tokens("t admin");
     const daemon = sandbox.start([
       "daemon",
@@ -140,7 +214,7 @@ describe("tokens", () => {
 });
 
 describe("a daemon that other machines can reach", () => {
-  test("starts with tokens and TLS, or when told that it is insecure, and else not", async () => {
+  test("starts only with tokens and TLS, or if the operator says that it is insecure", async () => {
     const { authority, certificate, key } = makeCertificates(sandbox.work);
     chmodSync(key, 0o600);
     const tokens = sandbox.tokens("t worker");

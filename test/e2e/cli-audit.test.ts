@@ -38,7 +38,7 @@ const audited = async (args: string[], input?: string): Promise<unknown> =>
   counts(await sandbox.run(["audit", "--json", ...args], { input }));
 
 describe("audit", () => {
-  test("finds what is in files and in stdin twice, and says where", async () => {
+  test("finds duplicates in files and in stdin, and says where", async () => {
     write("a.txt", "11\n12\n13\n");
     write("b.txt", "14\n12\n11");
     const result = await sandbox.run(["audit", "a.txt", "-", "b.txt"], { input: "15\n12\n" });
@@ -60,7 +60,7 @@ describe("audit", () => {
     expect(sandbox.files()).toEqual(["work/a.txt", "work/b.txt"]);
   });
 
-  test("finds nothing wrong with what the CLI made, and with nothing", async () => {
+  test("finds nothing wrong with IDs of the CLI, and with an empty input", async () => {
     const ids = await sandbox.read(["id", "-n", "50000", "--registry", sandbox.registry, "--format", "base62"]);
     const args = ["audit", "--registry", sandbox.registry, "--format", "base62", write("ids.txt", ids)];
     expect(await sandbox.read(args)).toBe(
@@ -76,7 +76,7 @@ describe("audit", () => {
     expect(JSON.parse(await sandbox.read(["audit", "--json"]))).toEqual({ ...clean, ids: 0 });
   });
 
-  test("finds the ID that nobody who is on record can have made", async () => {
+  test("finds the ID that no recorded holder can have made", async () => {
     const made = (await sandbox.read(["id", "-n", "3", "--registry", sandbox.registry])).trimEnd().split("\n");
     const early = String(BigInt(made[0] ?? "") - (60_000n << 22n));
     const stranger = String(BigInt(made[1] ?? "") + (9n << 12n));
@@ -101,7 +101,7 @@ describe("audit", () => {
     expect(await audited(["--layout", "safe53"], `${2n ** 53n}\n1\n`)).toMatchObject({ ids: 1, beyond: 1 });
   });
 
-  test("asks for a time where the timestamp wraps", async () => {
+  test("asks for a time if the timestamp wraps", async () => {
     const registry = ["--registry", sandbox.registry];
     const args = [...registry, "--layout", "scene"];
     const id = (await sandbox.read(["id", "-n", "1", ...args])).trim();
@@ -111,7 +111,7 @@ describe("audit", () => {
     expect(await audited(["--layout", "scene"], id)).toMatchObject({ ids: 1, duplicates: 0 });
   });
 
-  test("prints no more than it is told to, and counts all", async () => {
+  test("prints no more than the limit, and counts all", async () => {
     const input = Array.from({ length: 300 }, (_, i) => `${i}\n${i}\n`).join("");
     const byDefault = await sandbox.run(["audit"], { input });
     expect(byDefault.stdout.match(/^\d+: 2 times: /gm)).toHaveLength(100);
@@ -121,7 +121,7 @@ describe("audit", () => {
     expect(await audited(["--limit", "0"], input)).toMatchObject({ duplicates: 300, findings: [] });
   });
 
-  test("ends quietly when nobody reads any more", async () => {
+  test("ends quietly when its reader is gone", async () => {
     const input = Array.from({ length: 50_000 }, (_, i) => `${i}\n${i}\n`).join("");
     const running = sandbox.start(["audit", "--limit", "100000", write("ids.txt", input)]);
     await running.line();
@@ -130,7 +130,7 @@ describe("audit", () => {
   });
 });
 
-describe("text that audit is given", () => {
+describe("text for audit", () => {
   test.each([
     ["empty", "", { ids: 0 }],
     ["of empty lines", "\n\r\n\n", { ids: 0 }],
@@ -166,7 +166,7 @@ describe("text that audit is given", () => {
     });
   });
 
-  test("binary: its lines are told without what a terminal would obey", async () => {
+  test("binary: its lines are shown without sequences that a terminal would obey", async () => {
     const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 256);
     const { code, stdout } = await sandbox.run(["audit", write("ids.bin", bytes)]);
     expect(code).toBe(1);
@@ -186,20 +186,20 @@ describe("text that audit is given", () => {
   test.skipIf(process.getuid?.() !== 0)("a file that may not be read (needs root that gives that up)", async () => {
     for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
     chmodSync(join(sandbox.work, write("ids.txt", "1\n")), 0o600);
-    const nobody = ["--reuid", "65534", "--clear-groups"];
-    const running = program("setpriv", ...nobody, process.execPath, cliFile, "audit", "ids.txt");
+    const unprivileged = ["--reuid", "65534", "--clear-groups"];
+    const running = program("setpriv", ...unprivileged, process.execPath, cliFile, "audit", "ids.txt");
     expect(await running.ended).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(/^snowlease: CONFIG_INVALID: .*`ids\.txt`.* EACCES: .*\n$/) as string,
     });
   });
 
-  test("a file that is missing is told before others are read", async () => {
+  test("a missing file is reported before others are read", async () => {
     const running = sandbox.start(["audit", "-", "none.txt"]);
     expect(await running.ended).toMatchObject({ code: 2, stderr: expect.stringContaining("`none.txt`") as string });
   });
 
-  test("a file that grows, and one that goes, while another is read", async () => {
+  test("a file that grows, and one that disappears, while another is read", async () => {
     expect(await program("mkfifo", "first").ended).toMatchObject({ code: 0 });
     write("second", "1\n2\n");
     for (const [change, expected] of [
@@ -211,7 +211,7 @@ describe("text that audit is given", () => {
       ],
     ] as const) {
       const running = sandbox.start(["audit", "--json", "first", "second"]);
-      // Opened when the other end is: by then the second file was looked at, and not opened yet.
+      // Opened when the other end is: by then the second file was looked at, but not opened yet.
       const first = await open(join(sandbox.work, "first"), "w");
       change();
       await first.writeFile("7\n");
@@ -229,10 +229,10 @@ describe("text that audit is given", () => {
   });
 });
 
-describe("what does not fit memory", () => {
+describe("IDs that do not fit memory", () => {
   const temporary = (): string[] => readdirSync(join(sandbox.folder, "tmp"));
 
-  test("goes to disk and is found again", async () => {
+  test("go to disk and are found again", async () => {
     expect(await audited([], `7\n${many}7\n`)).toMatchObject({
       ids: 2 ** 21 + 3,
       duplicates: 2,
@@ -275,10 +275,10 @@ describe("what does not fit memory", () => {
 
   const canMount = process.getuid?.() === 0 && spawnSync("unshare", ["--mount", "true"]).status === 0;
 
-  test.skipIf(!canMount)("needs room (needs root that may mount a disk)", async () => {
+  test.skipIf(!canMount)("need room (needs root that may mount a disk)", async () => {
     const folder = join(sandbox.work, "full");
     mkdirSync(folder);
-    // A mount of its own, which goes with the process.
+    // A mount of its own, which ends with the process.
     const script = `mount -t tmpfs -o size=1m tmpfs "${folder}" && yes 1 | head -n ${2 ** 21 + 1} | "${process.execPath}" "${cliFile}" audit`;
     const { cwd, env } = sandbox.surroundings({ TMPDIR: folder });
     const running = sandbox.started(spawn("unshare", ["--mount", "sh", "-c", script], { cwd, env }));
@@ -290,7 +290,7 @@ describe("what does not fit memory", () => {
   });
 });
 
-test("a terminal sees how far it is, and nothing of that in the end", async () => {
+test("a terminal shows the progress, and nothing of it in the end", async () => {
   write("ids.txt", many);
   const line = `"${process.execPath}" "${cliFile}" audit ids.txt`;
   const onTerminal = program("script", "-qec", `TERM=xterm exec ${line}`, "/dev/null");
@@ -300,7 +300,7 @@ test("a terminal sees how far it is, and nothing of that in the end", async () =
   expect(stdout.replaceAll("\r\n", "\n")).toMatch(/\r\u001b\[K1: 2097153 times: [^\r]*\n2097153 IDs\. [^\r]*\n$/);
 });
 
-test("reads every form that it can be told", async () => {
+test("reads every form that --format allows", async () => {
   const parts = { timestamp: 1_700_000_000_123, workerId: 7 };
   const ids = [1, 2].map((sequence) => layouts.westid.compose({ ...parts, sequence }));
   for (const { name, encode, encodeFixed } of Object.values(encodings)) {

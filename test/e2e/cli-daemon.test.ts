@@ -27,7 +27,7 @@ async function stop(daemon: CliProcess, signal: NodeJS.Signals = "SIGTERM"): Pro
   expect(await daemon.ended).toMatchObject({ code: 0 });
 }
 
-test("a command that is given daemons of two registries is refused, where one of them has no namespace yet, too", async () => {
+test("a command for daemons of two registries is refused, even if one of them has no namespace yet", async () => {
   const urls = await Promise.all([sandbox.serve(), new Sandbox().serve()]);
   const both = urls.map(({ url }) => url).join();
   for (const url of [both, urls[1]?.url ?? "", both]) {
@@ -39,7 +39,7 @@ test("a command that is given daemons of two registries is refused, where one of
 
 describe("daemon", () => {
   test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
-    "tells where it listens, serves, and ends at %s",
+    "says where it listens, serves, and ends at %s",
     async (signal) => {
       const { daemon, news } = await serve("--listen", "127.0.0.1:0");
       expect(news).toEqual({
@@ -52,7 +52,7 @@ describe("daemon", () => {
     },
   );
 
-  test("listens on a socket only, where only that is asked for", async () => {
+  test("listens only on a socket, if no other address is given", async () => {
     const socket = join(sandbox.work, "run", "snowlease.sock");
     const { daemon, news } = await serve("--socket", socket);
     expect(news).toEqual({ socket, registry: sandbox.registry, pid: daemon.pid });
@@ -60,7 +60,7 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
-  test("gives up where another program keeps the lock of its socket new", async () => {
+  test("gives up if another program keeps the lock of its socket new", async () => {
     const socket = join(sandbox.work, "snowlease.sock");
     const lock = `${socket}.lock`;
     const keep = setInterval(() => writeFileSync(lock, ""), 200);
@@ -77,7 +77,7 @@ describe("daemon", () => {
   });
 
   test.skipIf(process.getuid?.() !== 0)(
-    "tells a user for whom its socket is not (needs root that becomes another)",
+    "tells a user without rights to its socket (needs root that becomes another)",
     async () => {
       for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
       const socket = join(sandbox.work, "snowlease.sock");
@@ -96,15 +96,27 @@ describe("daemon", () => {
     },
   );
 
-  test("every command line that it says to try works", async () => {
-    const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0"]);
-    expect(await daemon.line()).toMatch(/^Snowlease serves sqlite:.* on http:\/\/127\.0\.0\.1:\d+$/);
+  /** The command lines that a daemon suggests. */
+  async function suggestedBy(daemon: CliProcess): Promise<readonly string[]> {
     const tries: string[] = [];
     while (!tries.at(-1)?.includes("doctor")) {
       const line = await daemon.line();
       if (line.startsWith("  ")) tries.push(line.trim());
     }
     expect(tries.length).toBeGreaterThan(5);
+    return tries;
+  }
+
+  test("a daemon at all addresses suggests none that other programs refuse", async () => {
+    const daemon = sandbox.start(["daemon", "--registry", "memory:", "--insecure", "--listen", "0.0.0.0:0"]);
+    for (const line of await suggestedBy(daemon)) expect(line).toMatch(/ http:\/\/127\.0\.0\.1:\d+/);
+    await stop(daemon);
+  });
+
+  test("every suggested command line works", async () => {
+    const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0"]);
+    expect(await daemon.line()).toMatch(/^Snowlease serves sqlite:.* on http:\/\/127\.0\.0\.1:\d+$/);
+    const tries = await suggestedBy(daemon);
     for (const line of tries) {
       const { status, stdout, stderr } = spawnSync("sh", ["-c", line.replace("curl -s", "curl -sf")], {
         cwd: sandbox.work,
@@ -116,7 +128,7 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
-  test("names itself as it was called", async () => {
+  test("uses the name by which it was called", async () => {
     const bin = join(sandbox.work, "bin");
     mkdirSync(bin);
     symlinkSync(cliFile, join(bin, "snowlease"));
@@ -138,7 +150,7 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
-  describe("leases as its options say, where a client does not say it itself", () => {
+  describe("leases use the daemon's options, unless a client sets its own", () => {
     async function post(url: string, body: object = {}): Promise<Record<string, unknown>> {
       const headers = { "content-type": "application/json" };
       const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
@@ -168,7 +180,7 @@ describe("daemon", () => {
       await stop(daemon);
     });
 
-    test("and else all of the layout that the namespace has", async () => {
+    test("and otherwise the whole layout of the namespace", async () => {
       const { daemon, news } = await serve("--listen", "127.0.0.1:0");
       for (const [bits, last] of [
         [5, 31],
@@ -184,7 +196,7 @@ describe("daemon", () => {
     });
   });
 
-  test("gives back the worker IDs of its own that it made IDs with", async () => {
+  test("gives back the worker IDs that it made IDs with", async () => {
     const { daemon, news } = await serve("--listen", "127.0.0.1:0");
     const answer = await fetch(`${news.url}/v1/default/ids`, { method: "POST" });
     expect(await answer.json()).toMatchObject({ ids: [expect.stringMatching(/^\d+$/)] });
@@ -214,7 +226,7 @@ describe("daemon", () => {
     await stop(daemon);
   });
 
-  test("refuses a port that is taken, and makes no registry", async () => {
+  test("refuses a port in use, and makes no registry", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     try {
       await new Promise((resolve) => server.once("listening", resolve));
@@ -228,7 +240,7 @@ describe("daemon", () => {
     expect(existsSync(join(sandbox.work, "registry.db"))).toBe(false);
   });
 
-  test("refuses a registry that cannot be used, and listens no longer", async () => {
+  test("refuses a registry that cannot be used, and stops listening", async () => {
     writeFileSync(join(sandbox.work, "registry.db"), "a diary, not a database, and longer than a header".repeat(20));
     const socket = join(sandbox.work, "snowlease.sock");
     const result = await sandbox.run(["daemon", "--registry", sandbox.registry, "--socket", socket]);

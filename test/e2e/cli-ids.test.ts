@@ -67,7 +67,7 @@ describe("id", () => {
     expect(new Set(made).size).toBe(1_000_000);
   });
 
-  test("ends quietly when nobody reads any more, and gives back", async () => {
+  test("ends quietly when its reader is gone, and gives back", async () => {
     const running = sandbox.start(["id", "--registry", sandbox.registry, "-n", "1000000"]);
     await running.line();
     running.closeStdout();
@@ -86,7 +86,7 @@ describe("id", () => {
     expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
   });
 
-  test("says so when its output cannot be written", async () => {
+  test("reports that its output cannot be written", async () => {
     const script = `exec "$0" "$@" > /dev/full`;
     const args = ["-c", script, process.execPath, join(import.meta.dirname, "../../dist/cli/main.js"), "id"];
     const result = await sandbox.run([
@@ -133,7 +133,7 @@ describe("inspect", () => {
     expect(sandbox.files()).toEqual([]);
   });
 
-  test("asks for a time where the timestamp wraps", async () => {
+  test("asks for a time if the timestamp wraps", async () => {
     const timestamp = 1_700_000_000_123;
     const id = String(layouts.scene.compose({ timestamp, workerId: 7, sequence: 3 }));
     const args = ["inspect", "--layout", "scene", "--json", id];
@@ -193,7 +193,7 @@ describe("inspect", () => {
 });
 
 describe("explain", () => {
-  test("names who made an ID, and says when nobody can have", async () => {
+  test("names the maker of an ID, or says that no holder can have made it", async () => {
     const id = (await ids("-n", "1", "--host", "alpha", "--instance", "checkout")).trim();
     const args = ["explain", "--registry", sandbox.registry];
     expect(await sandbox.read([...args, id])).toMatch(/held by {4}alpha \(\S+\), pid \d+, checkout; fence 1,/);
@@ -222,7 +222,7 @@ describe("workers and release", () => {
     });
     const released = JSON.parse(await sandbox.read([...release, "--force", "--json"])) as { until: number };
     expect(released).toMatchObject({ workerId, fence: 1, host: "alpha", pid: holder.pid });
-    // The window stays closed: whoever held it may not have noticed yet.
+    // The window stays closed: its holder may not have noticed yet.
     expect(released.until).toBeGreaterThanOrEqual(end);
     expect(await workers()).toMatchObject([{ workerId, state: "resting", until: released.until }]);
     await sandbox.read([...release, "--force", "--reset-window", "--i-know"]);
@@ -246,7 +246,7 @@ describe("workers and release", () => {
 });
 
 describe("init", () => {
-  test("makes a namespace once, and finds it as asked again", async () => {
+  test("makes a namespace once, and finds it when repeated", async () => {
     const args = [
       "init",
       "--registry",
@@ -271,7 +271,7 @@ describe("init", () => {
     expect(longer).toMatchObject({ code: 2, stderr: expect.stringMatching(/maxWindow 300000 ms/) as string });
   });
 
-  test("--print shows what it would run, and touches nothing", async () => {
+  test("--print shows the SQL, and touches nothing", async () => {
     expect(await sandbox.read(["init", "--print"])).toMatch(/CREATE TABLE/i);
     expect(await sandbox.read(["init", "--print", "--registry", "memory:"])).toMatch(/^-- memory: needs no statements/);
     expect(sandbox.files()).toEqual([]);
@@ -284,7 +284,7 @@ describe("doctor", () => {
     return Object.fromEntries(findings.map(({ check, status }) => [check, status]));
   };
 
-  test("finds nothing wrong where nothing is, and makes nothing", async () => {
+  test("finds nothing wrong without a registry, and makes none", async () => {
     const findings = statuses(await sandbox.read(["doctor", "--json"]));
     expect(findings).toMatchObject({ layout: "ok", process: "ok" });
     expect(sandbox.files()).toEqual([]);
@@ -336,7 +336,7 @@ describe("assign", () => {
     expect(await workers()).toMatchObject([{ state: "live" }]);
     holder.closeStdin();
     expect(await holder.ended).toMatchObject({ code: 0, stderr: "" });
-    // Others made the IDs, so nobody can say which: the window rests.
+    // Other programs made the IDs, so the last one is not known: the window rests.
     expect(await workers()).toMatchObject([{ state: "resting", clean: false, until: lease["until"] }]);
   });
 
@@ -358,7 +358,7 @@ describe("assign", () => {
     });
   });
 
-  test("ends with 4 before a window ends that cannot be renewed", async () => {
+  test("ends with 4 before the end of a window that cannot be renewed", async () => {
     const { daemon, url } = await sandbox.serve();
     const holder = sandbox.start(["assign", "--registry", url, "--window", "1s"]);
     await holder.line();
@@ -378,14 +378,14 @@ describe("assign", () => {
     expect(await workers()).toMatchObject([{ state: "resting" }]);
   });
 
-  test("gives back, as never used, what nobody reads", async () => {
+  test("gives back, as never used, a worker ID whose reader is gone", async () => {
     const holder = sandbox.start(["assign", "--registry", sandbox.registry]);
     holder.closeStdout();
     expect(await holder.ended).toMatchObject({ code: 0, stderr: "" });
     expect(await workers()).toMatchObject([{ state: "free", clean: true }]);
   });
 
-  test("gives back when its output cannot be written, and says so once", async () => {
+  test("gives back when its output cannot be written, and reports that once", async () => {
     const cli = join(import.meta.dirname, "../../dist/cli/main.js");
     const line = `exec "${process.execPath}" "${cli}" assign --registry "${sandbox.registry}" > /dev/full`;
     const holder = sandbox.started(spawn("sh", ["-c", line], sandbox.surroundings()));
@@ -397,7 +397,7 @@ describe("assign", () => {
     expect(await workers()).toMatchObject([{ state: "resting" }]);
   });
 
-  test("a second one for the same worker ID is told who holds it", async () => {
+  test("a second one for the same worker ID learns its holder", async () => {
     const args = ["assign", "--registry", sandbox.registry, "--worker-id", "7"];
     const holder = sandbox.start([...args, "--host", "alpha"]);
     await holder.line();

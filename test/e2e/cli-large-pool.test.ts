@@ -5,13 +5,13 @@ import { layouts } from "../../src/id/layout.ts";
 import { Sandbox } from "../support/cli.ts";
 import { fillPool } from "../support/large-pool.ts";
 
-/** SNOWLEASE_ROWS=1000000 takes longer, and tells the same. */
+/** SNOWLEASE_ROWS=1000000 takes longer, and tests the same. */
 const rows = Number(process.env["SNOWLEASE_ROWS"] ?? 200_000);
 const few = 10_000;
-/** How much more memory it may take to list many than to list few, bytes: to keep them all would take some 1.5 KB a row. */
+/** The allowed growth of memory from a short list to a long one, bytes: to keep all rows would take some 1.5 KB each. */
 const mostMore = 60 * 1024 * 1024;
 
-test("workers lists a large pool in the memory that it takes for a small one", async () => {
+test("workers lists a large pool in the memory of a small one", async () => {
   const sandbox = new Sandbox();
   const report = join(sandbox.work, "report.mjs");
   writeFileSync(
@@ -27,7 +27,7 @@ test("workers lists a large pool in the memory that it takes for a small one", a
       const file = join(sandbox.work, "rss");
       const env = { NODE_OPTIONS: `--import=${report}`, REPORT: file };
       const text = await sandbox.read(["workers", "--registry", `sqlite:${path}`, ...json], { env });
-      // A heading, or the bracket at the end, which stands behind the last one.
+      // A heading, or the bracket after the last row.
       expect(text.split("\n").length).toBe(count + (json.length === 0 ? 2 : 1));
       expect(text.includes(`host-${(count - 1) % 5000}`)).toBe(true);
       found[`${count}${json.join("")}`] = Number(readFileSync(file, "utf8"));
@@ -37,4 +37,4 @@ test("workers lists a large pool in the memory that it takes for a small one", a
   for (const json of ["", "--json"]) {
     expect((found[`${rows}${json}`] ?? Infinity) - (found[`${few}${json}`] ?? 0)).toBeLessThan(mostMore);
   }
-}, 120_000);
+}, 300_000);

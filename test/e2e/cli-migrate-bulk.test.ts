@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 import { Sandbox } from "../support/cli.ts";
 
-test("an apply of thousands of pins that is killed in between goes on where it was", { timeout: 180_000 }, async () => {
+test("a killed apply of thousands of pins goes on where it was", { timeout: 180_000 }, async () => {
   const sandbox = new Sandbox();
   writeFileSync(join(sandbox.work, "hosts.txt"), "10.1.0.0/19\n");
   const hosts = 2 ** 13 - 2;

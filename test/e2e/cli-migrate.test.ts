@@ -32,7 +32,7 @@ describe("migrate", () => {
 
   test.each([
     [["go"], "Expected plan, apply, status or finish, got `go`"],
-    [["plan"], "Expected `--from` one of ip, westid-redis"],
+    [["plan"], "Expected `--from` to be one of ip, westid-redis"],
     [["plan", "--from", "dns"], "Expected `--from` to be one of ip, westid-redis"],
     [["plan", "--from", "ip"], "Expected `--from ip` with `--hosts FILE`"],
     [["plan", "--from", "ip", "--hosts", "none.txt"], "The file `none.txt` cannot be read (it does not exist)"],
@@ -62,7 +62,7 @@ describe("migrate", () => {
       if (name === file) await sandbox.read(planArgs);
       writeFileSync(path(name), `\ufeff${readFileSync(path(name), "utf8")}`);
     }
-    // Over the plan with the mark: it is one.
+    // The file with the mark is a plan, too, so it may be overwritten.
     await sandbox.read(planArgs);
     for (const name of ["hosts.txt", file]) {
       writeFileSync(path(name), Buffer.from(`\ufeff${readFileSync(path(name), "utf8")}`, "utf16le"));
@@ -74,7 +74,7 @@ describe("migrate", () => {
     }
   });
 
-  test("moves hosts over a daemon, where an administrator says so", async () => {
+  test("moves hosts over a daemon, if an administrator's token allows it", async () => {
     const tokens = sandbox.tokens("w0rker worker", "r3ader read", "adm1n admin");
     const { url } = await sandbox.serve("--tokens", tokens);
     const as = (token: string, ...args: string[]): ReturnType<Sandbox["run"]> =>

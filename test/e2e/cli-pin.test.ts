@@ -15,12 +15,12 @@ async function pinned(): Promise<Record<number, string>> {
   return Object.fromEntries(found.map(({ workerId, pinned }) => [workerId, pinned]));
 }
 
-test("pin keeps worker IDs from whoever asks next, unpin gives them back", async () => {
+test("pin keeps worker IDs from later claims, unpin gives them back", async () => {
   expect(await sandbox.read(on("pin", "0", "1", "0", "--reason", "the old host"))).toBe(
     "Pinned in namespace default: 0, 1.\n",
   );
   expect(await pinned()).toEqual({ 0: "the old host", 1: "the old host" });
-  // Nobody ever had them: there is no window to tell of.
+  // They were never held: they have no window to report.
   expect(await sandbox.read(on("workers"))).toMatch(/^ +0 {2}pinned \(the old host\) +- +0$/m);
   expect(JSON.parse(await sandbox.read(on("workers", "--json")))).toMatchObject([
     { from: null, until: null },
@@ -49,7 +49,7 @@ test("a holder goes on when its worker ID is pinned", async () => {
   expect(await pinned()).toEqual({ 0: "moves soon" });
 });
 
-test("what cannot be is told in one line, and nothing is changed", async () => {
+test("an impossible pin is refused in one line, and nothing is changed", async () => {
   await sandbox.read(on("pin", "5", "--reason", "reserved"));
   for (const [args, code, message] of [
     [["pin", "6", "1024", "--reason", "reserved"], 2, /CONFIG_INVALID: .*from 0 to 1023/],

@@ -20,7 +20,7 @@ interface Report {
 const skew = 1000;
 
 let sandbox: Sandbox;
-/** Of the registry, or of a daemon on it. */
+/** The URL of the registry, or of a daemon on it. */
 let url: string;
 beforeEach(async () => {
   sandbox = new Sandbox();
@@ -34,7 +34,7 @@ const look = async (): Promise<Report> => JSON.parse(await sandbox.read(on("quar
 const openFile = (): Promise<Registry> =>
   sqliteRegistry({ path: join(sandbox.work, "registry.db"), operationTimeout: 5000 });
 
-/** An older copy of the registry is put back, and a holder that lived through it renews. */
+/** Puts an older copy of the registry back; a holder from before that lives on and renews. */
 async function putBack(): Promise<void> {
   const registry = await openFile();
   await beginQuarantine(registry, "default");
@@ -78,13 +78,13 @@ test.each(["embedded", "daemon"])("a quarantine is shown until an operator ends 
 
   const ended = JSON.parse(await sandbox.read(on("quarantine", "end", "--era", era, "--i-know", "--json"))) as Report;
   expect(ended).toMatchObject({ era, quarantineEnd });
-  // No window begins before the last ms that a stopped holder may have used, with clocks as far apart as is tolerated.
+  // No window begins before the last ms that a stopped holder may have used, with the largest tolerated clock difference.
   expect(ended.remainingMs).toBeLessThanOrEqual(2 * skew + 1);
   expect(await sandbox.read(on("quarantine"))).toContain(
     `An operator ended the quarantine that was to last until ${new Date(quarantineEnd).toISOString()}`,
   );
   expect(await sandbox.read(on("id", "-n", "1", "--claim-timeout", "30s"))).toMatch(/^\d+\n$/);
-  // To end it once more changes nothing.
+  // To end it again changes nothing.
   await sandbox.read(on("quarantine", "end", "--era", era, "--i-know"));
   expect(await look()).toMatchObject({ era, quarantineEnd, remainingMs: 0 });
 });

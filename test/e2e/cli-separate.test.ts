@@ -46,7 +46,7 @@ async function expectRefused(url: string, args: readonly string[], message: RegE
   expect(await present()).toEqual(before);
 }
 
-test("a copy gets an id and an era of its own, once for each command, and the original stays as it is", async () => {
+test("a copy gets a new id and era with each command, and the original stays unchanged", async () => {
   const before = await look(original);
   expect((await look(copy)).id).toBe(before.id);
   const records = await workers(copy);
@@ -95,7 +95,7 @@ describe("nothing is changed", () => {
     await expectRefused(copy, args(era), message);
   });
 
-  test("where no registry is", async () => {
+  test("without a registry", async () => {
     await expectRefused("sqlite:none.db", ["--era", era, "--i-know"], /NOT_FOUND/);
     expect(sandbox.files()).not.toContain("work/none.db");
   });

@@ -64,7 +64,7 @@ describe("on a terminal", () => {
     expect(terminal.isClean).toBe(true);
   });
 
-  test("whatever ends it, the terminal is as it was", async () => {
+  test("however it ends, it restores the terminal", async () => {
     await hold("web-1");
     const crash = join(sandbox.work, "crash.mjs");
     writeFileSync(crash, `process.on("SIGUSR2", () => { throw new Error("A bug."); });`);
@@ -86,7 +86,7 @@ describe("on a terminal", () => {
     }
   });
 
-  test("NO_COLOR takes the colours, and a locale without Unicode the signs", async () => {
+  test("NO_COLOR removes the colours, and a locale without Unicode the signs", async () => {
     await hold("web-1");
     const terminal = new Terminal(sandbox, top(), { env: { NO_COLOR: "1", LANG: "C" } });
     await terminal.sees(/web-1/);
@@ -99,7 +99,7 @@ describe("on a terminal", () => {
 
   test("names are shown, and never obeyed", async () => {
     await hold("خادم");
-    // What the command line refuses may come from elsewhere all the same.
+    // The command line refuses such names, but they may come from elsewhere.
     const host = "\u001b[2J\u001b]0;mine\u0007\u202eevil\u009b31m";
     const registry = await sqliteRegistry({ path: join(sandbox.work, "registry.db"), operationTimeout: 5000 });
     const { pool, fingerprint: layout } = layouts.westid;
@@ -115,7 +115,7 @@ describe("on a terminal", () => {
     expect(terminal.output).not.toMatch(/\u001b\[2J|\u001b\]|\u0007|\u202e|\u009b/);
   });
 
-  test("over a daemon that goes away, it keeps what it saw and says so, and goes on when it is back", async () => {
+  test("if its daemon goes away, it keeps the last state and says so, and goes on when the daemon is back", async () => {
     await hold("web-1");
     let daemon = await startDaemonProcess(sandbox.registry);
     try {
@@ -134,8 +134,8 @@ describe("on a terminal", () => {
   });
 });
 
-describe("elsewhere", () => {
-  test("it prints what there is once, in plain lines or as JSON", async () => {
+describe("outside a terminal", () => {
+  test("it prints the state once, in plain lines or as JSON", async () => {
     await hold("web-1");
     const text = await sandbox.read(top(), { env: { LANG: "C.UTF-8" } });
     expect(text).toMatch(/^Snowlease default  sqlite:/);
@@ -151,7 +151,7 @@ describe("elsewhere", () => {
     expect(JSON.stringify(found)).not.toContain("token");
   });
 
-  test("it says so when there is nothing to watch", async () => {
+  test("it reports that there is nothing to watch", async () => {
     expect(await sandbox.run(top())).toMatchObject({ code: 2, stdout: "" });
     await hold("web-1");
     const { code, stderr } = await sandbox.run(top("--namespace", "orders"));
@@ -162,7 +162,7 @@ describe("elsewhere", () => {
   });
 });
 
-test("a program that looks again and again leaves nothing behind on a signal, and says nothing of it", async () => {
+test("a program that reads the pool again and again leaves nothing behind on a signal, and prints nothing about it", async () => {
   let looks = 0;
   const registry = memoryRegistry();
   const counting: Registry = {

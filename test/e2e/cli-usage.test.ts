@@ -7,13 +7,16 @@ import { errorCodes } from "../../src/id/errors.ts";
 import { Sandbox } from "../support/cli.ts";
 
 const names = Object.keys(commands);
-/** Enough on the command line that nothing else is missing. */
+/** A complete command line, except for the tested mistake. */
 const operands: Readonly<Record<string, string[]>> = {
   inspect: ["1"],
   explain: ["1"],
   release: ["1"],
   pin: ["1", "--reason", "reserved"],
   unpin: ["1"],
+  drop: ["orders"],
+  prove: ["--registry", "memory:"],
+  token: ["worker"],
   exec: ["--", "true"],
 };
 
@@ -57,7 +60,17 @@ describe("help", () => {
     expect(sandbox.files()).toEqual([]);
   });
 
-  test("leaves out what means nothing to a command", async () => {
+  test("is also a command, alone and with the name of one", async () => {
+    expect(await sandbox.read(["help"])).toBe(await sandbox.read(["--help"]));
+    expect(await sandbox.read(["help", "exec"])).toBe(await sandbox.read(["exec", "--help"]));
+  });
+
+  test("is printed if no command is given, which is an error", async () => {
+    const help = await sandbox.read(["--help"]);
+    expect(await sandbox.run([])).toMatchObject({ code: 2, stdout: "", stderr: help });
+  });
+
+  test("leaves out flags that mean nothing to a command", async () => {
     expect(await sandbox.read(["exec", "--help"])).not.toContain("--on-lost");
     expect(await sandbox.read(["workers", "--help"])).not.toContain("--window");
   });
@@ -67,18 +80,19 @@ describe("help", () => {
   });
 });
 
-describe("what is wrong is told in one line, and nothing is created", () => {
+describe("a mistake is reported in one line, and nothing is created", () => {
   const cases: readonly (readonly [what: string, args: string[], message: RegExp])[] = [
-    ["no command", [], /Expected a command/],
     ["an unknown command", ["inspekt"], /did you mean `inspect`\?/],
-    ["a command that is like none", ["frobnicate"], /see `snowlease --help`/],
+    ["a command with an extra letter", ["idd"], /did you mean `id`\?/],
+    ["help on an unknown command", ["help", "inspekt"], /did you mean `inspect`\?/],
+    ["a command unlike any other", ["frobnicate"], /see `snowlease --help`/],
     ["a property of every object as a command", ["constructor"], /Expected a command/],
     ["an unknown flag, near another", ["workers", "--stat", "live"], /did you mean `--state`\?/],
     ["an unknown flag, near an option", ["id", "--regsitry", "memory:"], /did you mean `--registry`\?/],
     [
-      "an unknown flag that is near none",
-      ["workers", "--reg", "memory:"],
-      /known flags, got `--reg` \(string\); see `snowlease/,
+      "an unknown flag that is not near any other",
+      ["workers", "--frob", "memory:"],
+      /known flags, got `--frob` \(string\); see `snowlease/,
     ],
     ["an unknown short flag", ["id", "-x"], /`-x`/],
     ["a flag of another command", ["inspect", "--registry", "memory:", "1"], /known flags, got `--registry`/],
@@ -94,22 +108,27 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a count that is no number", ["id", "-n", "1e3"], /from 1 to 1000000/],
     ["a negative count", ["id", "-n", "-5"], /`-n NUMBER`/],
     ["an unknown format", ["id", "--format", "base64"], /base64url/],
-    ["an ID that is none", ["inspect", "zzz!"], /Expected `id`/],
+    ["an invalid ID", ["inspect", "zzz!"], /Expected `id`/],
     ["an ID beyond 63 bits", ["inspect", "9223372036854775808"], /at most/],
     ["an unknown layout", ["inspect", "--layout", "snow", "1"], /Expected `layout`/],
     ["an unknown state", ["workers", "--state", "dead"], /live, resting, free, pinned, foreign/],
-    ["a worker ID that is none", ["release", "07"], /WORKER_ID to be an integer/],
-    ["a reset without a word for it", ["release", "7", "--reset-window"], /`--reset-window` and `--i-know` together/],
-    ["a word for nothing", ["release", "7", "--i-know"], /`--reset-window` and `--i-know` together/],
+    ["an invalid worker ID", ["release", "07"], /WORKER_ID to be an integer/],
+    ["a reset without a confirmation", ["release", "7", "--reset-window"], /`--reset-window` and `--i-know` together/],
+    ["a confirmation of nothing", ["release", "7", "--i-know"], /`--reset-window` and `--i-know` together/],
     ["a pin without a reason", ["pin", "7"], /`--reason TEXT`, got nothing/],
     ["a pin of no number", ["pin", "7", "x", "--reason", "reserved"], /WORKER_ID .* got `x`/],
     ["an unpin of nothing", ["unpin"], /WORKER_ID…, got nothing/],
     ["a file of IDs that is missing", ["audit", "none.txt"], /from `none\.txt` \(string\): it does not exist; name/],
     ["a file of IDs that is a folder", ["audit", "."], /it is a folder; name/],
     ["an unknown form of IDs", ["audit", "--format", "json"], /base64url/],
-    ["a limit that is none", ["audit", "--limit", "all"], /from 0 to 100000/],
+    ["an invalid limit", ["audit", "--limit", "all"], /from 0 to 100000/],
     ["a namespace in capitals", ["id", "--namespace", "Orders"], /\[a-z\]\[a-z0-9_\]\{0,31\}/],
-    ["a registry of no kind", ["id", "--registry", "mongodb://x"], /sqlite:/],
+    ["a registry of an unknown kind", ["id", "--registry", "mongodb://x"], /sqlite:/],
+    [
+      "a registry in a missing folder",
+      ["id", "--registry", "sqlite:./new/registry.db"],
+      /its folder does not exist.*mkdir -p/,
+    ],
     ["an unknown option in the URL", ["id", "--registry", "memory:?windwo=5s"], /`window`/],
     ["a window that is too short", ["id", "--registry", "memory:", "--window", "2"], /at least 3 ms/],
     ["a duration without a known unit", ["id", "--window", "5d"], /500ms, 2s, 1m, 1h/],
@@ -117,7 +136,14 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a worker ID outside the layout", ["id", "--registry", "memory:", "--worker-id", "1024"], /from 0 to 1023/],
     ["a config file that is missing", ["id", "--config", "none.json"], /does not exist/],
     ["an address that is not loopback", ["daemon", "--registry", "memory:", "--listen", "0.0.0.0:0"], /127\.0\.0\.1/],
-    ["a port that is none", ["daemon", "--registry", "memory:", "--listen", "127.0.0.1:70000"], /HOST:PORT/],
+    ["an invalid port", ["daemon", "--registry", "memory:", "--listen", "127.0.0.1:70000"], /HOST:PORT/],
+    ["an invalid port alone", ["daemon", "--registry", "memory:", "--listen", "70000"], /to be a port, such as 7070/],
+    ["a port of every address", ["daemon", "--registry", "memory:", "--listen", ":7070"], /got `:7070`/],
+    [
+      "a registry without its flag",
+      ["workers", "redis://h"],
+      /got `redis:\/\/h` .*; `--registry` names a registry; see/,
+    ],
   ];
 
   test.each(cases)("%s", async (_, args, message) => {
@@ -140,8 +166,8 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     await expectRefused(["id"], message, { [name]: value });
   });
 
-  describe("though a registry is named that does not exist yet:", () => {
-    const registry = "sqlite:./new/registry.db";
+  describe("with a registry that does not exist yet:", () => {
+    const registry = "sqlite:./registry.db";
 
     test.each([
       ["SNOWLEASE_WORKER_ID", "abc", /correct SNOWLEASE_WORKER_ID/],
@@ -179,7 +205,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
       const text = `export default { name: "own", ${async}assign${rest} };`;
       writeFileSync(join(sandbox.work, "own.mjs"), text);
       for (const args of [["id"], ["assign"]]) {
-        // All but one answer at once, however late the machine lets them be heard.
+        // All but one answer at once, even if the machine delivers the answers late.
         const patience = code === "REGISTRY_UNAVAILABLE" ? "50ms" : "30s";
         const given = ["--registry", registry, "--assigner", "./own.mjs", "--operation-timeout", patience];
         await expectRefused([...args, ...given], message, {}, code);
@@ -208,9 +234,9 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     });
   });
 
-  test("a window that an existing namespace allows is not refused", async () => {
+  test("a window that an existing namespace allows is accepted", async () => {
     const made = await sandbox.read(["init", "--registry", sandbox.registry, "--max-window", "1h"]);
-    // The wait is the operator's part: maxWindow + 2 x maxClockSkew.
+    // The operator has to wait: maxWindow + 2 x maxClockSkew.
     expect(made).toMatch(
       /windows of more than 600000 ms\. After such a loss, stop all holders, .* for 3620000 ms\.\n$/,
     );
@@ -235,7 +261,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     await expectRefused(["id"], /not a regular file/);
   });
 
-  test("a registry that was never made, for those who only look", async () => {
+  test("a registry that was never made, for commands that only read", async () => {
     for (const args of [
       ["workers"],
       ["explain", "1"],
@@ -249,7 +275,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     }
   });
 
-  test("an empty file, for those who only look: it stays empty", async () => {
+  test("an empty file, for commands that only read: it stays empty", async () => {
     writeFileSync(join(sandbox.work, "registry.db"), "");
     await expectRefused(
       ["workers", "--registry", sandbox.registry],
@@ -265,7 +291,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     await expectRefused(args, /127\.0\.0\.1:9/, {}, "REGISTRY_UNAVAILABLE");
   });
 
-  test("a file that is no registry, which stays as it was", async () => {
+  test("a file that is not a registry, which stays unchanged", async () => {
     writeFileSync(join(sandbox.work, "registry.db"), "a diary, not a database, and longer than a header".repeat(9));
     await expectRefused(["id", "--registry", sandbox.registry], /registry\.db. is not a database/);
   });
@@ -283,7 +309,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
   });
 });
 
-describe("flags come before the environment, that before the config file, that before defaults", () => {
+describe("flags come before the environment, then the config file, then defaults", () => {
   async function namespace(args: string[], env?: Record<string, string>): Promise<unknown> {
     const printed = await sandbox.run(["assign", "--registry", sandbox.registry, "--once", ...args], { env });
     return (JSON.parse(printed.stdout) as { namespace: unknown }).namespace;

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DockerEngine, noEngine } from "../support/docker.ts";
 import { freePort } from "../support/servers.ts";
 
@@ -14,6 +14,7 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
 
   beforeAll(async () => {
     engine = await DockerEngine.start();
+    await engine.makeBase();
     const options = [
       "--network=host",
       "--build-arg=NODE=base",
@@ -23,15 +24,15 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
       image,
     ];
     await engine.run("build", "--quiet", ...options, root);
-    return () => engine.stop();
   }, 15 * minutes);
+  afterAll(() => engine.stop(), 5 * minutes);
 
-  /** Starts a daemon as deploy/ does, on this machine's loopback; where it listens. */
+  /** Starts a daemon as deploy/ does, on this machine's loopback; returns its address. */
   async function run(name: string): Promise<string> {
     const listen = `127.0.0.1:${await freePort()}`;
     const confined = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=host"];
     const own = [`--env=SNOWLEASE_LISTEN=${listen}`, "--volume=leases:/var/lib/snowlease"];
-    await engine.run("run", "--detach", `--name=${name}`, ...confined, ...own, image);
+    await engine.run("run", "--detach", `--name=${name}`, ...confined, ...own, image, "daemon", "--insecure");
     const url = `http://${listen}`;
     for (let ready = false; !ready;) {
       ready = await fetch(`${url}/readyz`).then(
@@ -68,7 +69,7 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
   );
 
   test(
-    "killed and started anew on the same volume makes no ID twice",
+    "killed and started again on the same volume makes no ID twice",
     async () => {
       const ids = await makeIds(await run("killed"));
       await engine.run("kill", "killed");
@@ -86,6 +87,26 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
       let status = await health();
       while (status === "starting") status = await health();
       expect(status).toBe("healthy");
+    },
+    5 * minutes,
+  );
+
+  test(
+    "listens for its neighbours with its own command, and at a socket alone where that is asked for",
+    async () => {
+      const listening = async (name: string, ...command: readonly string[]): Promise<unknown> => {
+        const place = ["--network=none", "--tmpfs=/run/snowlease:uid=1000"];
+        await engine.run("run", "--detach", `--name=${name}`, ...place, image, ...command);
+        for (;;) {
+          const [line] = /.*"event":"listening".*/.exec(await engine.run("logs", name)) ?? [];
+          if (line !== undefined) return JSON.parse(line);
+        }
+      };
+      expect(await listening("plain")).toMatchObject({ url: "http://0.0.0.0:7070" });
+      const socket = "/run/snowlease/daemon.sock";
+      const beside = await listening("beside", "daemon", `--socket=${socket}`, "--insecure");
+      expect(beside).toMatchObject({ socket });
+      expect(beside).not.toHaveProperty("url");
     },
     5 * minutes,
   );

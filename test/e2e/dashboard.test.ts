@@ -51,7 +51,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     return started;
   }
 
-  /** A page, and what went wrong on it: errors, refused content, requests to others. */
+  /** A page, and what went wrong on it: errors, refused content, requests to other hosts. */
   async function open(path: string, options: BrowserContextOptions = {}): Promise<{ page: Page; wrong: string[] }> {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
     onTestFinished(() => context.close());
@@ -66,7 +66,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
   }
 
   async function violations(page: Page): Promise<string[]> {
-    // Its own text is evaluated: the page's policy lets in no script that is not of the daemon.
+    // The test evaluates axe's text: the page's policy allows only scripts of the daemon.
     await page.evaluate(axe);
     const { violations } = await page.evaluate<AxeResults>("axe.run(document, { resultTypes: ['violations'] })");
     return violations.flatMap(({ id, nodes }) =>
@@ -86,7 +86,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     daemon = await serve();
   });
 
-  /** A pool of 32 that is full, and a claim there that is refused. */
+  /** A full pool of 32, and a refused claim there. */
   async function fillPool(): Promise<void> {
     const { pool, fingerprint: layout } = layouts.safe53;
     for (let i = 0; i <= pool.last; i++) {
@@ -100,7 +100,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     expect(status).toBe(503);
   }
 
-  test("begins with what is wrong, with and without a script, wide or narrow", async () => {
+  test("begins with the alarms, with and without a script, wide or narrow", async () => {
     await fillPool();
     for (const javaScriptEnabled of [true, false]) {
       const { page, wrong } = await open("/?namespace=full", { javaScriptEnabled, colorScheme: "dark" });
@@ -157,7 +157,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     await page.getByText("An operator ended the quarantine.").waitFor();
   }, 120_000);
 
-  test("says what went wrong while it is looked at", async () => {
+  test("shows what went wrong while a reader looks at it", async () => {
     const { page } = await open("/?namespace=orders");
     expect(await page.locator("#alarms").count()).toBe(0);
     const body = JSON.stringify({ host: "late-comer", now: Date.now(), workerId: 0 });
@@ -169,8 +169,8 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
 
   const id = (): bigint => layouts.westid.compose({ timestamp: Date.now(), workerId: 0, sequence: 1 });
 
-  // A thousand cells, looked at in every way: on a busy machine that takes its time.
-  test("has nothing that axe objects to, wide or 360 px narrow, light or dark", async () => {
+  // A thousand cells, in every view: on a busy machine that takes its time.
+  test("passes axe, wide or 360 px narrow, light or dark", async () => {
     const looks: readonly Look[] = [
       { width: 1280, colorScheme: "light" },
       { width: 360, colorScheme: "dark" },
@@ -199,7 +199,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     }
   }, 180_000);
 
-  test("is read without a script: links and forms lead everywhere", async () => {
+  test("works without a script: links and forms lead everywhere", async () => {
     const { page } = await open("/?namespace=orders", { javaScriptEnabled: false });
     await page.getByRole("link", { name: "Worker 0", exact: true }).click();
     await page.getByRole("heading", { name: "Worker 0" }).waitFor();
@@ -211,7 +211,99 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     expect(await page.getByRole("button", { name: "Pause" }).isVisible()).toBe(false);
   });
 
-  test("is moved in with the keyboard: Tab to the grid, arrows in it, Enter to open", async () => {
+  test("works with a finger on a page 360 px wide: large targets, whole words, no endless page", async () => {
+    for (let i = 0; i < 1024; i++) await claim(`web-${i}.eu-west-1.compute.internal`, i).catch(() => undefined);
+    const small = `[...document.querySelectorAll("a, button, input:not([type=hidden]), select")].filter((element) => {
+      const { width, height } = element.getBoundingClientRect();
+      return width > 0 && (width < 24 || height < 24);
+    }).map((element) => element.outerHTML)`;
+    // A word is broken if the box of its letters has more than one line.
+    const broken = `(() => {
+      const found = [];
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) {
+        const { data, parentElement } = walker.currentNode;
+        if (parentElement.closest("code, option, .unseen") !== null) continue;
+        for (const { 0: word, index } of data.matchAll(/\\d{4}-\\d\\d-\\d\\d|[\\p{L}\\p{N}:.]{2,30}/gu)) {
+          const range = document.createRange();
+          range.setStart(walker.currentNode, index);
+          range.setEnd(walker.currentNode, index + word.length);
+          const tops = new Set(Array.from(range.getClientRects(), ({ top }) => Math.round(top)));
+          if (tops.size > 1) found.push(word);
+        }
+      }
+      return found;
+    })()`;
+    const name = longName.slice(0, 4);
+    for (const path of ["/?namespace=orders", "/?namespace=orders&worker=0", `/?namespace=orders&id=${id()}`]) {
+      const { page, wrong } = await open(path, { viewport: { width: 360, height: 800 } });
+      expect(await page.evaluate(small)).toEqual([]);
+      expect(await page.evaluate(broken)).toEqual([]);
+      expect(await sidewaysScroll(page)).toBe(0);
+      expect(await page.evaluate("document.documentElement.scrollHeight")).toBeLessThan(12_000);
+      expect(await page.locator("#list tbody tr").count()).toBeGreaterThan(10);
+      expect(await page.locator("#list").innerText()).toContain(name);
+      expect(wrong).toEqual([]);
+      await page.context().close();
+    }
+  }, 120_000);
+
+  test("can be searched, filtered and sorted: while the user types, and by a button without a script", async () => {
+    const ids = (page: Page): Promise<string[]> => page.locator("#list tbody th").allInnerTexts();
+    const { page, wrong } = await open("/?namespace=orders");
+    const marker = "document.documentElement.dataset.same";
+    await page.evaluate(`${marker} = "yes"`);
+    const box = page.getByLabel("Search");
+    await box.pressSequentially("web");
+    await expect.poll(() => ids(page), patiently).toEqual(["0"]);
+    expect(await page.evaluate("document.activeElement.id")).toBe("q");
+    expect(new URL(page.url()).searchParams.get("q")).toBe("web");
+    await box.fill("");
+    await page.getByLabel("State").selectOption("resting");
+    await expect.poll(() => ids(page), patiently).toEqual(["4"]);
+    await page.getByLabel("State").selectOption("taken");
+    await expect.poll(async () => (await ids(page)).length, patiently).toBe(6);
+    await page.locator("#list").getByRole("link", { name: "ID", exact: true }).click();
+    await expect.poll(async () => (await ids(page))[0], patiently).toBe("1023");
+    // A click on a cell of the grid leaves the list as it is.
+    await page.locator("#grid a").first().click();
+    await page.getByRole("heading", { name: "Worker 0" }).waitFor();
+    expect((await ids(page))[0]).toBe("1023");
+    expect(await page.evaluate(marker)).toBe("yes");
+    expect(wrong).toEqual([]);
+
+    const { page: bare } = await open("/?namespace=orders", { javaScriptEnabled: false });
+    await bare.getByLabel("Search").fill("kept");
+    await bare.getByRole("button", { name: "Find" }).click();
+    await bare.getByText("1 to 1 of 1").waitFor();
+    expect(await ids(bare)).toEqual(["1023"]);
+    await bare.getByLabel("Search").fill("");
+    await bare.getByLabel("State").selectOption("live");
+    await bare.getByRole("button", { name: "Find" }).click();
+    await bare.getByText("1 to 4 of 4").waitFor();
+    await bare.locator("#list").getByRole("link", { name: "Window left" }).click();
+    await bare.locator("th[aria-sort=ascending]").getByRole("link", { name: "Window left" }).waitFor();
+    expect((await ids(bare)).length).toBe(4);
+  }, 120_000);
+
+  test("copies the commands of a worker ID with scripts, and shows them without", async () => {
+    const { page, wrong } = await open("/?namespace=orders&worker=0", {
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    await page.getByRole("button", { name: "Copy" }).first().click();
+    await page.getByRole("status").getByText("Copied: snowlease release 0 --force").waitFor();
+    const copied = await page.evaluate("navigator.clipboard.readText()");
+    expect(copied).toBe(`snowlease release 0 --force --fence 1 --namespace orders --registry ${daemon.url}`);
+    await page.evaluate("navigator.clipboard.writeText = () => Promise.reject(new Error())");
+    await page.getByRole("button", { name: "Copy" }).nth(1).click();
+    await expect.poll(() => page.evaluate("String(getSelection())"), patiently).toMatch(/^snowlease pin 0 --reason/);
+    expect(wrong).toEqual([]);
+    const { page: bare } = await open("/?namespace=orders&worker=0", { javaScriptEnabled: false });
+    await bare.getByText("snowlease pin 0 --reason").waitFor();
+    expect(await bare.getByRole("button", { name: "Copy" }).count()).toBe(0);
+  }, 120_000);
+
+  test("works with the keyboard: Tab to the grid, arrows in it, Enter to open", async () => {
     const { page, wrong } = await open("/?namespace=orders");
     const focused = (): Promise<string> =>
       page.evaluate("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent");
@@ -228,7 +320,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     expect(await press("End")).toMatch(/^127, /);
     expect(await press("Home", "ArrowUp", "ArrowUp")).toMatch(/^0, /);
     expect(await press("Control+End", "ArrowRight", "ArrowDown")).toMatch(/^1023, pinned/);
-    // One stop for Tab, however many cells: the next one is behind the grid.
+    // One stop for Tab, however many cells there are: the next one is after the grid.
     expect(await page.locator("#grid a[tabindex='0']").count()).toBe(1);
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "Worker 1023" }).waitFor();
@@ -240,15 +332,19 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
 
     await page.setViewportSize({ width: 360, height: 800 });
     await page.locator("#grid a").first().focus();
-    expect(await press("ArrowDown")).toMatch(/^32, /);
+    const columns = await page.evaluate<number>(
+      "[...document.querySelectorAll('#grid td')].filter((cell, _, [first]) => cell.offsetTop === first.offsetTop).length",
+    );
+    expect(columns).toBeLessThan(32);
+    expect(await press("ArrowDown")).toMatch(new RegExp(`^${columns}, `));
   });
 
-  test("follows what happens, and leaves focus, typed text and layout as they are", async () => {
+  test("follows events, and leaves focus, typed text and layout unchanged", async () => {
     const { page, wrong } = await open("/?namespace=orders");
     await page.getByLabel("Who made an ID").fill("12");
     await page.getByRole("link", { name: "Worker 2", exact: true }).focus();
     const place = (): Promise<unknown> =>
-      page.evaluate("JSON.stringify(document.querySelector('#holders').getBoundingClientRect())");
+      page.evaluate("JSON.stringify(document.querySelector('#list').getBoundingClientRect())");
     const before = await place();
     const lease = (await (
       await fetch(`${daemon.url}/v1/orders/leases`, {
@@ -279,7 +375,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     expect(wrong).toEqual([]);
   });
 
-  test("stands still when it is told to pause, and says so when the daemon is gone", async () => {
+  test("stands still on pause, and reports when the daemon is gone", async () => {
     const { page } = await open("/?namespace=orders");
     const pause = page.getByRole("button", { name: "Pause" });
     await pause.click();
@@ -298,7 +394,7 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     expect(await cell.count()).toBe(1);
   });
 
-  test("takes a token once, for pages and events, and forgets it when asked to", async () => {
+  test("takes a token once, for pages and events, and forgets it on request", async () => {
     const folder = mkdtempSync(join(tmpdir(), "snowlease-dashboard-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const tokens = join(folder, "tokens");

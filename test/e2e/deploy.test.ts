@@ -12,7 +12,7 @@ import { cliFile, Sandbox } from "../support/cli.ts";
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-/** That every option named in a text, as a flag or as an environment variable, is one that there is: of ours, or of Node's. */
+/** Checks that every option in a text, as a flag or an environment variable, exists: of ours, or of Node's. */
 function expectOptions(text: string): void {
   const known = new Set(optionTable.flatMap(({ flag, env }) => [flag, env]));
   const lines = text.replace(/^ *#.*$/gm, "");
@@ -29,9 +29,9 @@ function hasProgram(name: string): boolean {
 describe("the systemd unit", () => {
   const unit = read("deploy/systemd/snowlease.service");
 
-  test("names options that there are", () => expectOptions(unit));
+  test("names existing options", () => expectOptions(unit));
 
-  test.skipIf(!hasProgram("systemd-analyze"))("is one that systemd takes, with little left open to the daemon", () => {
+  test.skipIf(!hasProgram("systemd-analyze"))("is accepted by systemd, and leaves little open to the daemon", () => {
     const folder = mkdtempSync(join(tmpdir(), "snowlease-unit-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "snowlease.service");
@@ -45,7 +45,7 @@ describe("the systemd unit", () => {
     expect(judged.status).toBe(0);
   });
 
-  test.skipIf(!hasProgram("systemd-notify") || !hasProgram("python3"))("is told when the daemon is ready", async () => {
+  test.skipIf(!hasProgram("systemd-notify") || !hasProgram("python3"))("learns when the daemon is ready", async () => {
     const sandbox = new Sandbox();
     const path = join(sandbox.work, "notify");
     // Node cannot listen at such a socket, either.
@@ -61,7 +61,7 @@ print(s.recv(4096).decode().replace("\\n", " "), flush=True)`;
   });
 });
 
-test("docker-compose.yml is one, names options that there are, and a health check for each store; the daemon's is in its image", () => {
+test("docker-compose.yml is valid, names existing options, and a health check for each store; the daemon's is in its image", () => {
   const text = read("docker-compose.yml");
   const compose = parse(text) as { services: Record<string, { healthcheck?: object }> };
   const ajv = new Ajv.default({ strict: false });
@@ -79,7 +79,7 @@ describe("Kubernetes", () => {
   const files = readdirSync(join(root, "deploy/kubernetes"));
   expect(files.length).toBeGreaterThan(2);
 
-  test.each(files)("%s has objects as Kubernetes describes them, and names options that there are", async (file) => {
+  test.each(files)("%s has objects as Kubernetes describes them, and names existing options", async (file) => {
     const text = read(`deploy/kubernetes/${file}`);
     for (const document of parseAllDocuments(text)) {
       const object = document.toJS() as { apiVersion: string; kind: string };
@@ -95,7 +95,7 @@ describe("Kubernetes", () => {
   });
 });
 
-test("the Dockerfile copies all that the image needs of what is published and not made, and sees nothing else of this folder", () => {
+test("the Dockerfile copies all published files that the image needs, and reads no others of this folder", () => {
   const allowed = read(".dockerignore")
     .split("\n")
     .filter((line) => line.startsWith("!"))

@@ -11,6 +11,7 @@ import { Kubernetes, kubernetesMissing } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { anchorsOf, type Block, documentation, linksOf, prose, readPage, root } from "../support/markdown.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import { startDaemonProcess } from "../support/daemon-process.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 import { exchanges, hasShape, shapeOf, Shell } from "../support/shell.ts";
 import { snippetFolder, writeSnippet } from "../support/snippets.ts";
@@ -24,7 +25,7 @@ const others = ["CONTRIBUTING.md", "test/bugs.md", "examples/README.md", "prove/
   readPage,
 );
 
-/** Why a block is not run here. The list is to stay short, and each to be a good reason. */
+/** The reason why a block does not run here. Keep the list short, and each reason good. */
 const unrun: Readonly<Record<string, string>> = {
   setup: "npm start and npm test themselves: what they start is run by other tests, and npm test runs this one",
   help: "the examples of --help: cli-usage reads them, and each names a registry of its own",
@@ -48,14 +49,14 @@ test("every block is run, compiled or read, or says why not", () => {
   }
   const counts = Object.keys(unrun).map((why) => [why, blocks.filter(({ info }) => info.get("norun") === why).length]);
   for (const [why, count] of counts) expect(count, `blocks with norun=${why}`).toBeGreaterThan(0);
-  const told = blocks.filter(({ info }) => info.has("norun") && info.get("norun") !== "help");
+  const told = blocks.filter(({ info }) => !["help", "excerpt", undefined].includes(info.get("norun")));
   expect(told.length, told.map(({ where }) => where).join(", ")).toBeLessThanOrEqual(20);
 });
 
 describe("pages", () => {
   const read = new Map([...pages, ...others].map((page) => [page.path, page]));
 
-  test.each([...pages, ...others])("$path links to what is there", (page) => {
+  test.each([...pages, ...others])("$path links to existing targets", (page) => {
     for (const target of linksOf(page)) {
       if (/^https?:/.test(target)) continue;
       const [file = "", anchor] = target.split("#");
@@ -67,7 +68,7 @@ describe("pages", () => {
     }
   });
 
-  test.each(pages.filter(({ path }) => path !== "README.md"))("$path begins with whom it is for", ({ text }) => {
+  test.each(pages.filter(({ path }) => path !== "README.md"))("$path begins with its audience", ({ text }) => {
     expect(text).toMatch(/^# [^\n]+\n\nFor [^.]+[.:]/);
     expect(
       text.split("\n").filter((line) => line.startsWith("# ") && !line.startsWith("# HELP")).length,
@@ -81,7 +82,7 @@ describe("pages", () => {
     expect(readme?.text.split("\n").length).toBeLessThan(160);
   });
 
-  test("pictures have text for those who do not see them, and none needs anything from elsewhere", () => {
+  test("pictures have text for readers without sight, and need nothing from other sites", () => {
     for (const page of pages) {
       for (const [, alt = "", target = ""] of prose(page).matchAll(/!\[([^\]]*)\]\(([^)]+)\)/g)) {
         expect(alt.length, `${page.path}: ${target}`).toBeGreaterThan(40);
@@ -94,10 +95,14 @@ describe("pages", () => {
   });
 });
 
-test("excerpts are what the example says", () => {
-  const folders = ["examples/own-registry", "examples/nats-registry"].map((name) => join(root, name));
+test("excerpts match the example", () => {
+  const folders = ["own-registry", "nats-registry", "recipes", "recipes/prisma"].map((name) =>
+    join(root, "examples", name),
+  );
   const example = folders.flatMap((folder) =>
-    readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")),
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ name }) => readFileSync(join(folder, name), "utf8")),
   );
   const lines = new Set(example.flatMap((text) => text.split("\n").map((line) => line.trim())));
   for (const { where, text } of blocks.filter(({ info }) => info.get("norun") === "excerpt")) {
@@ -137,7 +142,7 @@ describe("TypeScript", () => {
   });
 });
 
-/** What a page's commands may need, by the name that they have for it. */
+/** What a page's commands may need, by the page's name for it. */
 const servers: Readonly<
   Record<string, { readonly missing: string | undefined; start(sandbox: Sandbox): Promise<Server> }>
 > = {
@@ -145,8 +150,16 @@ const servers: Readonly<
     missing: undefined,
     async start(sandbox) {
       const { url } = await sandbox.serve();
-      await sandbox.read(["id", "--registry", url]); // somebody has used it
+      await sandbox.read(["id", "--registry", url]); // another client has used it
       return { stands: "http://127.0.0.1:7070", url };
+    },
+  },
+  resp: {
+    missing: redisMissing,
+    async start(sandbox) {
+      const daemon = await startDaemonProcess(sandbox.registry, 0, ["--resp", "127.0.0.1:0"]);
+      onTestFinished(async () => void (await daemon.end("SIGKILL")));
+      return { stands: "-p 7071", url: `-p ${new URL(daemon.resp).port}` };
     },
   },
   redis: {
@@ -181,7 +194,7 @@ const servers: Readonly<
 };
 
 interface Server {
-  /** How the page names it. */
+  /** The page's name for it. */
   readonly stands: string;
   readonly url: string;
 }
@@ -237,7 +250,7 @@ async function compare(shell: Shell, where: string, text: string): Promise<void>
 
 describe("data", () => {
   test.each(blocks.filter(({ language }) => language === "json"))(
-    "$where is JSON, and what it is for takes it",
+    "$where is JSON, and its reader accepts it",
     (block) => {
       const value: unknown = JSON.parse(block.text);
       if (!block.info.has("exact")) return;
@@ -247,7 +260,7 @@ describe("data", () => {
     },
   );
 
-  test.runIf(blocks.some(({ language }) => language === "yaml"))("what is YAML can be read", () => {
+  test.runIf(blocks.some(({ language }) => language === "yaml"))("YAML blocks can be read", () => {
     for (const { language, text } of blocks) if (language === "yaml") expect(parse(text)).toBeTypeOf("object");
   });
 });

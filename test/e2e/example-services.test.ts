@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type CliProcess, Sandbox } from "../support/cli.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { expectAudited, startExample } from "../support/examples.ts";
@@ -21,14 +21,14 @@ async function start(name: string, registry = sandbox.registry, ...args: string[
 }
 
 async function order({ url }: Service, signal?: AbortSignal): Promise<{ readonly id: string; readonly pid?: number }> {
-  // A connection for each: those of a cluster's workers are dealt out as they come.
+  // A connection for each: a cluster deals out connections to its workers as they come.
   const headers = { connection: "close" };
   const response = await fetch(`${url}/orders`, { method: "POST", headers, signal: signal ?? null });
   expect(response.status).toBe(201);
   return (await response.json()) as { id: string; pid?: number };
 }
 
-/** So many orders of each service, all at once. */
+/** How many orders each service gets, all at once. */
 async function orderAll(services: readonly Service[], count: number): Promise<string[]> {
   const all = services.flatMap((service) => Array.from({ length: count }, () => order(service)));
   return (await Promise.all(all)).map(({ id }) => id);
@@ -59,7 +59,29 @@ describe.each(frameworks)("%s", (name) => {
   });
 });
 
-test("a service whose registry is gone serves to the end of its window, and says 503 then", async () => {
+test("metrics.mjs is ready and counts events, to the end of its window", async () => {
+  const daemon = await startDaemonProcess(sandbox.registry);
+  const service = await start("metrics.mjs", `${daemon.url}?window=3s`);
+  const statusOf = async (path: string): Promise<number> => (await fetch(`${service.url}${path}`)).status;
+  const figure = async (line: string): Promise<number> => {
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    return Number(text.split(`\n${line} `)[1]?.split("\n")[0]);
+  };
+  expect([await statusOf("/readyz"), await statusOf("/")]).toEqual([200, 404]);
+  const happens = (event: string): Promise<boolean> =>
+    vi.waitUntil(async () => (await figure(`ids_lease_events_total{event="${event}"}`)) > 0, { timeout: 60_000 });
+  await happens("renewed");
+  expect(await figure("ids_window_seconds")).toBeGreaterThan(0);
+  await daemon.end("SIGKILL");
+  await vi.waitUntil(async () => (await statusOf("/readyz")) === 503, { timeout: 60_000 });
+  expect(await figure("ids_window_seconds")).toBe(0);
+  await happens("renew-failed");
+  // Without the daemon, the worker ID cannot be given back.
+  service.process.signal("SIGTERM");
+  expect((await service.process.ended).code).not.toBe(0);
+});
+
+test("a service without its registry serves to the end of its window, and then answers 503", async () => {
   const daemon = await startDaemonProcess(sandbox.registry);
   const services = await Promise.all(frameworks.map((name) => start(name, `${daemon.url}?window=2s`)));
   const ids = await orderAll(services, 10);
@@ -94,7 +116,7 @@ test("cluster.mjs: workers on one worker ID, one of them killed with -9 and repl
   const pids = new Set<number>();
   const orderUntil = async (count: number): Promise<void> => {
     while (pids.size < count) {
-      // A connection that was dealt to the one that died is nobody's.
+      // A connection that was dealt to the killed worker gets no answer.
       const made = await order(service, AbortSignal.timeout(1000)).catch(() => undefined);
       if (made === undefined) continue;
       ids.push(made.id);

@@ -31,7 +31,7 @@ test("a service gives its worker ID back before a snapshot, and goes on after it
   expect(await post("/before-snapshot")).toEqual({ status: 200, body: { state: "suspended" } });
   expect(await states()).toMatchObject([{ clean: true, workerId: before?.workerId }]);
   expect((await states()).map(({ state }) => state)).not.toContain("live");
-  // Another process, as a copy would be one, has the worker ID meanwhile.
+  // Another process, like a copy, has the worker ID meanwhile.
   const workerId = String(before?.workerId);
   ids.push(
     ...(await sandbox.read(["id", "-n", "50", "--worker-id", workerId, "--registry", registry])).trim().split("\n"),
@@ -52,7 +52,7 @@ test("a service gives its worker ID back before a snapshot, and goes on after it
   await expectAudited(sandbox, registry, ids);
 });
 
-test("requests between the hooks are refused when they waited for long", async () => {
+test("requests between the hooks are refused after a long wait", async () => {
   const sandbox = new Sandbox();
   const env = { SNOWLEASE_REGISTRY: sandbox.registry, PORT: "0" };
   const process = startExample(sandbox, "snapshot.mjs", [], env);

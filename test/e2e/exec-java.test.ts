@@ -21,7 +21,7 @@ function run(
   return sandbox.run(args, { env });
 }
 
-/** The numbers that the JVM has, by its own word. */
+/** The worker IDs that the JVM reports. */
 function numbers({ stderr }: CliResult): string[] {
   return [...stderr.matchAll(/^\s*westid\.workerId = (.*)$/gm)].map(([, number = ""]) => number);
 }
@@ -60,7 +60,7 @@ describe("a program that names Java another worker ID is not run, and the lease 
     expect(row).toMatchObject({ workerId: 7, state: "free", clean: true });
   });
 
-  test("and one that inherits the number of an outer `exec` is", async () => {
+  test("but a program that inherits the worker ID of an outer `exec` runs", async () => {
     const env = { JAVA_TOOL_OPTIONS: "-Dwestid.workerId=7", _JAVA_OPTIONS: "-Dwestid.workerId=7" };
     expect(await run([], ["true"], env)).toMatchObject({ code: 0, stderr: "" });
   });

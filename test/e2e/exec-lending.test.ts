@@ -6,7 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { cliFile, Sandbox, until } from "../support/cli.ts";
 import { isAlive } from "../support/servers.ts";
-import { WallClock } from "../support/holder.ts";
+import { WallClock } from "../support/wall-clock.ts";
 
 const support = (name: string): string => fileURLToPath(new URL(`../support/${name}`, import.meta.url));
 
@@ -17,7 +17,7 @@ beforeEach(() => {
 
 function idsIn(name: string): bigint[] {
   const file = join(sandbox.work, name);
-  // The last line of a program that was killed may be half written: it never got out as an ID.
+  // The last line of a killed program may be half written: such an ID never got out.
   return existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(0, -1).map(BigInt) : [];
 }
 
@@ -40,7 +40,7 @@ test("children killed with -9 and started at once, the clock set back each time,
 
 test("a child that outlives its `exec` stops in time for the next one to use the same worker ID", async () => {
   const run = (name: string): string[] => [process.execPath, support("borrower.mjs"), join(sandbox.work, name)];
-  // The child wishes for far more than the lease that it borrows has.
+  // The child asks for far more than the borrowed lease has.
   const env = { SNOWLEASE_WINDOW: "60s" };
   const args = ["exec", "--registry", sandbox.registry, "--worker-id", "7", "--window", "2s", "--"];
   const tellPid = (name: string): string[] => ["sh", "-c", 'echo $$; exec "$0" "$@"', ...run(name)];
@@ -84,7 +84,7 @@ test("many children at the same time make IDs of one worker ID, and never the sa
   expect(new Set(ids.map((id) => defaultLayout.decompose(id).workerId)).size).toBe(1);
 });
 
-test("`assign` has no worker ID of its own to give in there, and says where it is", async () => {
+test("`assign` inside `exec` has no worker ID of its own to give, and says where it is", async () => {
   const program = [process.execPath, cliFile, "assign", "--once"];
   const { code, stdout, stderr } = await sandbox.start(["exec", "--registry", sandbox.registry, "--", ...program])
     .ended;
@@ -116,14 +116,14 @@ test("a child in another namespace claims for itself", async () => {
     "--",
     ...program,
   ]).ended;
-  // The last one looks at the registry that it names, where nobody ever used the default namespace: not at what is lent.
+  // The last command reads the registry that it names, where the default namespace is unused, not the lent lease.
   expect(code).toBe(2);
   const [borrowed = "", own = ""] = stdout.split("\n");
   expect(defaultLayout.decompose(BigInt(borrowed)).workerId).toBe(7);
   expect(defaultLayout.decompose(BigInt(own)).workerId).toBe(0);
 });
 
-test("a child that asks by itself for another worker ID is refused, and told both; one in another registry claims there", async () => {
+test("a child that asks for another worker ID is refused with both numbers; in another registry it claims there", async () => {
   const script = '"$0" "$1" id -n 1 --worker-id 99; "$0" "$1" id -n 1 --worker-id 99 --registry "$2"';
   const program = ["sh", "-c", script, process.execPath, cliFile, `sqlite:${join(sandbox.work, "other.db")}`];
   const args = ["exec", "--registry", "sqlite:./registry.db", "--worker-id", "7", "--", ...program];
@@ -156,7 +156,7 @@ test("a borrowed lease can be lent on", async () => {
   expect(ids.map((id) => defaultLayout.decompose(id).workerId)).toEqual([7, 7, 7, 7, 7]);
 });
 
-test("the workers of a cluster make IDs on the lease of their primary, though they name the registry themselves", async () => {
+test("the workers of a cluster make IDs on the lease of their primary, although they name the registry themselves", async () => {
   const { code, stdout, stderr } = await sandbox.started(
     spawn(process.execPath, [support("cluster-app.mjs"), sandbox.registry], sandbox.surroundings()),
   ).ended;

@@ -12,7 +12,7 @@ import { Sandbox, until } from "../support/cli.ts";
 import { isAlive } from "../support/servers.ts";
 
 const program = fileURLToPath(new URL("../support/threaded-app.mjs", import.meta.url));
-/** In each program, besides its main one. */
+/** Threads in each program, besides its main one. */
 const threads = 3;
 
 let sandbox: Sandbox;
@@ -29,7 +29,7 @@ function idsOf(pid?: number): readonly (readonly bigint[])[] {
   return names.map((name) => readFileSync(join(folder, name), "utf8").split("\n").slice(0, -1).map(BigInt));
 }
 
-/** Resolves when each thread of a program has made so many more IDs. */
+/** Resolves when each thread of a program has made this many more IDs. */
 async function eachMakes(pid: number, more: number): Promise<void> {
   const counts = (): number[] => idsOf(pid).map(({ length }) => length);
   await until(() => counts().length === 1 + threads);
@@ -44,7 +44,7 @@ function expectDistinct(ids: readonly bigint[]): void {
 const workersOf = (ids: readonly bigint[]): Set<number> =>
   new Set(ids.map((id) => defaultLayout.decompose(id).workerId));
 
-/** Ends a program, whatever state it is in. */
+/** Ends a program in any state. */
 async function kill(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const end = once(child, "exit");
@@ -103,7 +103,7 @@ test("their lender gives up its worker ID three times while they hold blocks: th
     const { workerId } = ids.lease;
     await registry.forceRelease({ namespace, workerId, force: true });
     await ids.lease.renew();
-    // A renewal that was under way before does not see it; the next one does.
+    // A renewal that was under way does not see it; the next one does.
     await until(() => ids.lease.state === "held" && ids.lease.workerId !== workerId);
     const { workerId: next } = ids.lease;
     held.push(next);
@@ -112,7 +112,7 @@ test("their lender gives up its worker ID three times while they hold blocks: th
   await Promise.all(children.map((pid) => eachMakes(pid, 300)));
   const all = [...own, ...idsOf().flat()];
   expectDistinct(all);
-  // On a slow machine a number that was given up has passed its window, and comes again.
+  // On a slow machine the window of a given-up worker ID has passed, and the worker ID comes again.
   expect(workersOf(all)).toEqual(new Set(held));
   for (const workerId of workersOf(all)) {
     const windows = await registry.history(namespace, workerId);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
 import { isAlive } from "../support/servers.ts";
-import { WallClock } from "../support/holder.ts";
+import { WallClock } from "../support/wall-clock.ts";
 
 let sandbox: Sandbox;
 beforeEach(() => {
@@ -15,7 +15,7 @@ function start(program: readonly string[], ...flags: string[]): CliProcess {
   return sandbox.start(["exec", "--registry", sandbox.registry, ...flags, "--", ...program]);
 }
 
-/** A program of Node that knows where the sandbox is. */
+/** A Node program that knows the sandbox's folder. */
 function node(script: string): string[] {
   return [process.execPath, "-e", script];
 }
@@ -40,7 +40,7 @@ interface Worker {
   readonly clean: boolean;
 }
 
-/** What the registry has on record; nothing while it does not exist. */
+/** The registry's records; empty while it does not exist. */
 async function workers(): Promise<Worker[]> {
   const { code, stdout } = await sandbox.run(["workers", "--registry", sandbox.registry, "--json"]);
   return code === 0 ? (JSON.parse(stdout) as Worker[]) : [];
@@ -55,7 +55,7 @@ async function live(): Promise<number> {
 }
 
 describe("the program", () => {
-  test("finds its worker ID in its environment, and nothing of the lease's token", async () => {
+  test("finds its worker ID in its environment, but not the lease's token", async () => {
     const running = start(["env"], "--worker-id", "33", "--layout", "twitter", "--namespace", "orders");
     const { code, stdout, stderr } = await running.ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
@@ -72,7 +72,7 @@ describe("the program", () => {
     expect(stdout).not.toMatch(/=[0-9a-f]{32}$/m);
   });
 
-  test("has no datacenter where the layout has none", async () => {
+  test("has no datacenter if the layout has none", async () => {
     const { stdout } = await start(["env"], "--worker-id", "33").ended;
     expect(stdout).toMatch(/^WORKER_ID=33$/m);
     expect(stdout).not.toContain("DATACENTER");
@@ -95,12 +95,12 @@ describe("the program", () => {
     expect(await sandbox.read(args, { env })).toBe("-Xmx1g -Dwestid.workerId=7\n");
   });
 
-  test("has our stdin, stdout and stderr", async () => {
+  test("has the stdin, stdout and stderr of `exec`", async () => {
     const args = ["exec", "--registry", sandbox.registry, "--", "sh", "-c", "cat; echo aside >&2"];
     expect(await sandbox.run(args, { input: "through" })).toEqual({ code: 0, stdout: "through", stderr: "aside\n" });
   });
 
-  test("takes flags that look like ours, with or without `--`", async () => {
+  test("gets flags that look like ours, with or without `--`", async () => {
     const args = ["exec", "--registry", sandbox.registry];
     expect(await sandbox.read([...args, "--", "echo", "--json", "--", "-h"])).toBe("--json -- -h\n");
     expect(await sandbox.read([...args, "echo", "--", "--json"])).toBe("-- --json\n");
@@ -130,19 +130,19 @@ describe("the program", () => {
       writeFileSync(join(sandbox.work, "text"), "Hello.\n");
       await start([program]).ended;
       expect(await worker(0)).toMatchObject({ state: "free", clean: true });
-      // No window to wait for, though the number is asked for by name.
+      // There is no window to wait for, although this asks for the worker ID by name.
       expect(await start(["true"], "--worker-id", "0", "--claim-timeout", "0").ended).toMatchObject({ code: 0 });
     },
   );
 
-  test("without a name is an error of ours, and nothing is made for it", async () => {
+  test("without a name is an error of `exec`, which claims nothing", async () => {
     const result = await start([""]).ended;
     expect(result).toMatchObject({ code: 2, stdout: "" });
     expect(result.stderr).toMatch(/^snowlease: CONFIG_INVALID: [^\n]*name of a program[^\n]*\n$/);
     expect(sandbox.files()).toEqual([]);
   });
 
-  test("cannot be lent a lease where no socket can be made: an error of ours, and the worker ID is free", async () => {
+  test("cannot borrow the lease if no socket can be made: an error of `exec`, and the worker ID is free", async () => {
     const long = join(sandbox.work, "x".repeat(100));
     mkdirSync(long);
     for (const TMPDIR of ["/dev/null", long]) {
@@ -168,7 +168,7 @@ describe("the program", () => {
 });
 
 describe("at the end", () => {
-  test("the worker ID rests until its window has passed: nobody knows what the program made", async () => {
+  test("the worker ID rests until its window has passed: the program's IDs are not known", async () => {
     await start(["true"], "--worker-id", "7").ended;
     const { state, clean } = (await worker(7)) ?? {};
     expect({ state, clean }).toEqual({ state: expect.stringMatching(/resting|free/) as string, clean: false });
@@ -184,7 +184,7 @@ describe("at the end", () => {
     expect(readdirSync(join(sandbox.folder, "tmp"))).toEqual([]);
   });
 
-  test("nothing that the program started goes on with its worker ID", async () => {
+  test("no process that the program started goes on with its worker ID", async () => {
     writeFileSync(join(sandbox.work, "stay.sh"), 'trap "" TERM; echo $$ > left; while :; do sleep 0.1; done\n');
     const script = "sh stay.sh & while [ ! -s left ]; do sleep 0.01; done";
     killLater("left");
@@ -203,7 +203,7 @@ describe("signals", () => {
     console.log("ready");
   `;
 
-  test("reach the program, and its answer to them is ours", async () => {
+  test("reach the program, and its exit code is that of `exec`", async () => {
     const running = start(node(script));
     expect(await running.line()).toBe("ready");
     for (const name of ["SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR2", "SIGWINCH", "SIGCONT", "SIGTERM"] as const) {
@@ -221,7 +221,7 @@ describe("signals", () => {
     expect(await running.ended).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test("before there is a program end the wait for a worker ID", async () => {
+  test("before the program starts end the wait for a worker ID", async () => {
     const first = start(["sleep", "600"], "--worker-id", "7");
     await until(async () => (await live()) === 1);
     const second = start(["touch", "started"], "--worker-id", "7", "--claim-timeout", "1h");
@@ -243,7 +243,7 @@ describe("signals", () => {
 const scriptProgram = "/usr/bin/script";
 
 describe.skipIf(!existsSync(scriptProgram))("on a terminal", () => {
-  test("the program shares our process group, and a Ctrl-C reaches it once", async () => {
+  test("the program shares the process group of `exec`, and a Ctrl-C reaches it once", async () => {
     const script = `
       let times = 0;
       process.on("SIGINT", () => { if (times++ === 0) setTimeout(() => { console.log("interrupted", times); process.exit(6); }, 300); });
@@ -284,7 +284,7 @@ describe.skipIf(!existsSync(scriptProgram))("on a terminal", () => {
 });
 
 describe("a lease that cannot be kept", () => {
-  /** Writes its clock to a file all the time, and ends only by force; so does a child of its own. */
+  /** Writes its clock to a file all the time, and ends only by force; so does a child of it. */
   const stubborn = `
     const { appendFileSync } = require("node:fs");
     const { spawn } = require("node:child_process");
@@ -293,7 +293,7 @@ describe("a lease that cannot be kept", () => {
     appendFileSync("pids", process.pid + "\\n");
     for (;;) { appendFileSync("clock", Date.now() + "\\n"); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1); }
   `;
-  /** A program that is busy cannot run a signal's handler in JavaScript: a shell that ignores the signal asks for force, too. */
+  /** A busy program cannot run a signal's handler in JavaScript: a shell that ignores the signal requires force, too. */
   const shell = ["sh", "-c", `trap "" TERM; exec "$0" -e "$SCRIPT"`, process.execPath];
 
   test("stops the program when an operator ends the claim", async () => {
@@ -313,7 +313,7 @@ describe("a lease that cannot be kept", () => {
     });
   });
 
-  test("has no program left in its process group when the window ends, though the registry is gone", async () => {
+  test("leaves no program in its process group when the window ends, even if the registry is gone", async () => {
     killLater("pids");
     const { daemon, url } = await sandbox.serve();
     const env = { SCRIPT: stubborn };
@@ -369,7 +369,7 @@ describe("a lease that cannot be kept", () => {
     expect(await running.ended).toMatchObject({ code: 3, stderr: "" });
   });
 
-  test("the program's exit code is ours even where the registry cannot be told of the end", async () => {
+  test("the program's exit code is that of `exec` even if the registry cannot be told of the end", async () => {
     const { daemon, url } = await sandbox.serve();
     const running = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 3"]);
     await until(async () => (await live()) === 1);
@@ -381,7 +381,7 @@ describe("a lease that cannot be kept", () => {
     });
   });
 
-  test("does not stop a daemon's other lessees", async () => {
+  test("does not stop other lessees of the daemon", async () => {
     const { url } = await sandbox.serve();
     const one = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 1"]);
     const two = sandbox.start(["exec", "--registry", url, "--", "sh", "-c", "read line; exit 2"]);

@@ -16,7 +16,7 @@ function startThread(name: string, workerData: object): Worker {
   return thread;
 }
 
-test("threads that are terminated while they write snapshots: others go on reading, and read only whole snapshots", async () => {
+test("threads are terminated while they write snapshots: other threads go on reading, and read only whole snapshots", async () => {
   const { buffer } = SharedAllocator.create(defaultLayout);
   const counts = new Int32Array(new SharedArrayBuffer(8));
   startThread("snapshot-reader.mjs", { buffer, counts });
@@ -34,7 +34,7 @@ test("threads that are terminated while they write snapshots: others go on readi
   expect(Atomics.load(counts, 1)).toBe(0);
 });
 
-test("the thread that leased the worker ID is terminated: others use up its window, get an error, and the next holder repeats no ID", async () => {
+test("the thread with the lease is terminated: others use up its window, get an error, and the next holder repeats no ID", async () => {
   const registry = new Sandbox().registry;
   const lender = startThread("lender.mjs", { registry, window: 3000, workerId: 7 });
   const [{ shared, workerId }] = await once(lender, "message");

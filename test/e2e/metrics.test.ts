@@ -11,7 +11,7 @@ interface Claimed {
   readonly token: string;
 }
 
-/** A daemon as a process, and what it is asked. */
+/** A daemon as a process, and the requests to it. */
 class Served {
   readonly process: CliProcess;
   readonly url: string;
@@ -48,7 +48,7 @@ class Served {
     return valueOf(await this.figures(), name, labels);
   }
 
-  /** Reads events until the text that came fits. The stream is ended then. */
+  /** Reads events until the text fits. Then ends the stream. */
   async events(
     fits: (text: string) => boolean,
     act: () => Promise<void> = async () => {},
@@ -94,7 +94,7 @@ function namesIn(text: string): readonly string[] {
   return Array.from(text.matchAll(/^event: (.*)$/gm), ([, name = ""]) => name);
 }
 
-test("what is done through a daemon is in its figures, its events and its log, and no token in any of them", async () => {
+test("each action through a daemon is in its figures, its events and its log, without a token", async () => {
   const daemon = await serve();
   const first = await daemon.claim();
   const tokens = [first.token];
@@ -121,7 +121,7 @@ test("what is done through a daemon is in its figures, its events and its log, a
 
   const text = await daemon.figures();
   const expected: readonly [name: string, labels: Record<string, string>, value: number][] = [
-    // The daemon's own, for the IDs, is the third.
+    // The daemon's own lease, for the IDs, is the third.
     ["snowlease_claims_total", { namespace: "orders" }, 3],
     ["snowlease_renewals_total", { namespace: "orders" }, 1],
     ["snowlease_releases_total", { namespace: "orders" }, 1],
@@ -164,9 +164,9 @@ test("what is done through a daemon is in its figures, its events and its log, a
   for (const token of tokens) for (const all of [text, events, JSON.stringify(lines)]) expect(all).not.toContain(token);
 });
 
-test("two daemons on one registry: each counts what it did, both see the pool, and a take-over from one to the other", async () => {
+test("two daemons on one registry: each counts its own actions, both see the pool, and a take-over from one to the other", async () => {
   const [one, two] = [await serve(), await serve()];
-  // Not renewed: it is over after its window.
+  // Without renewals, it is over after its window.
   await one.claim({ workerId: 3, windowMs: 1000 });
   await one.claim();
   expect(await two.figure("snowlease_claims_total")).toBeUndefined();
@@ -205,7 +205,7 @@ test("two daemons on one registry: each counts what it did, both see the pool, a
   });
 });
 
-test("a reader goes on where it was, and after another daemon came learns that it missed something", async () => {
+test("a reader goes on at its place, and learns after a change of daemons that it missed something", async () => {
   const daemon = await serve();
   await daemon.claim();
   const seen = await daemon.events(
@@ -224,7 +224,7 @@ test("a reader goes on where it was, and after another daemon came learns that i
   await stop(next);
 });
 
-test("a daemon that drains ends its streams, and is not held up by readers who read nothing", async () => {
+test("a draining daemon ends its streams, and readers that read nothing do not delay it", async () => {
   const daemon = await serve();
   await daemon.claim();
   const reader = await fetch(`${daemon.url}/v1/orders/events`);
@@ -241,7 +241,7 @@ test("a daemon that drains ends its streams, and is not held up by readers who r
   expect(lines.at(-1)).toMatchObject({ event: "stopped" });
 });
 
-test("a reader that is gone leaves its place to others", async () => {
+test("a reader that is gone makes room for others", async () => {
   const daemon = await serve();
   await daemon.claim();
   for (let i = 0; i < 3; i++) await daemon.events(() => true);
@@ -272,7 +272,7 @@ describe("alert rules and board", () => {
   const inVariables = board.templating.list.map(({ name, definition = "" }) => [name, definition] as const);
   const expressions = [...rules.map(({ alert, expr }) => [alert, expr] as const), ...inBoard, ...inVariables];
 
-  /** The metric and the labels of each selector, and the labels by which is grouped. */
+  /** The metric and the labels of each selector, and the labels for grouping. */
   function selectors(expr: string): readonly { name: string; labels: readonly string[] }[] {
     const found = expr.matchAll(/\b((?:snowlease|process|nodejs)_\w+)(?:\{([^}]*)\})?/g);
     return Array.from(found, ([, name = "", inner = ""]) => ({
@@ -294,7 +294,7 @@ describe("alert rules and board", () => {
         const family = familyOf(name);
         expect([where, name, family?.type]).toEqual([where, name, expect.any(String)]);
         for (const label of labels.filter((label) => label !== "instance")) {
-          // Nothing went wrong here yet: what has no sample has no labels to show.
+          // Nothing went wrong here yet: a metric without a sample shows no labels.
           if (family?.samples.length === 0) continue;
           expect([where, name, Object.keys(family?.samples[0]?.labels ?? {})]).toEqual([
             where,

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { isBuiltin } from "node:module";
 import {
   cpSync,
   existsSync,
@@ -8,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +23,7 @@ const minutes = 60_000;
 const root = join(examplesFolder, "..");
 const folder = mkdtempSync(join(tmpdir(), "snowlease-package-"));
 atTheEnd(() => rmSync(folder, { recursive: true, force: true }));
-/** Somebody's project, in which nothing is but the package and TypeScript. */
+/** A user's project, with only the package and TypeScript in it. */
 const app = join(folder, "app");
 const home = join(folder, "home");
 const registry = `sqlite:${join(folder, "registry.db")}`;
@@ -34,6 +36,12 @@ interface Packed {
 }
 let packed: Packed;
 const installed = (path: string): string => join(app, "node_modules/snowlease", path);
+
+const { devDependencies: ours } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+  devDependencies: Record<string, string>;
+};
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+const hasSqlite = major > 22 || (major === 22 && minor >= 13);
 
 interface Result {
   readonly code: number;
@@ -49,7 +57,7 @@ function run(cwd: string, env: NodeJS.ProcessEnv, [program = "", ...args]: reado
   });
 }
 
-/** Runs npm, on the cache and the settings of whoever runs the tests. */
+/** Runs npm, with the cache and the settings of the user that runs the tests. */
 async function npm(cwd: string, ...args: string[]): Promise<string> {
   const quiet = ["--prefer-offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
   const result = await run(cwd, process.env, ["npm", ...args, ...quiet]);
@@ -57,7 +65,7 @@ async function npm(cwd: string, ...args: string[]): Promise<string> {
   return result.stdout;
 }
 
-/** Runs a program in that project, as a user who has nothing else. */
+/** Runs a program in that project, as a user without any other files. */
 function runThere(...command: string[]): Promise<Result> {
   const own = { HOME: home, TMPDIR: folder, PATH: process.env["PATH"], npm_config_update_notifier: "false" };
   return run(app, { ...own, SNOWLEASE_REGISTRY: registry }, command);
@@ -79,21 +87,19 @@ beforeAll(async () => {
   const answer = await npm(root, "pack", "--json", "--pack-destination", folder);
   [packed] = JSON.parse(answer) as [Packed];
   write("package.json", '{ "name": "app", "private": true }');
-  const { devDependencies: ours } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-    devDependencies: Record<string, string>;
-  };
   const types = [`typescript@${ours["typescript"]}`, "oldest@npm:typescript@5.2", `@types/node@${ours["@types/node"]}`];
-  await npm(app, "install", "--ignore-scripts", join(folder, packed.filename), ...types);
+  const sqlite = hasSqlite ? [] : ["libsql@0.5"];
+  await npm(app, "install", "--ignore-scripts", join(folder, packed.filename), ...types, ...sqlite);
   console.log(
     `${packed.filename}: ${packed.files.length} files, ${packed.size} bytes, ${packed.unpackedSize} unpacked`,
   );
 }, 5 * minutes);
 
 describe("the package", () => {
-  test("holds what is used and read, and nothing else", () => {
+  test("holds the used and documented files, and no others", () => {
     const parts = [
       /^(?:CHANGELOG|LICENSE|README)(?:\.md)?$|^package\.json$/,
-      /^dist\/[\w/-]+(?:\.d\.ts|\.js)$/,
+      /^dist\/[\w/-]+(?:\.d\.ts|\.js)$|^dist\/vendor\/LICENSES\.txt$/,
       /^(?:docs|examples)\/[\w/.-]+$/,
       /^deploy\/[\w/-]+\.(?:json|service|yaml|yml)$|^deploy\/Dockerfile$/,
       /^sql\/[\w/.-]+\.(?:lua|sql)$/,
@@ -112,8 +118,8 @@ describe("the package", () => {
     expect(code.filter((path) => readFileSync(installed(path), "utf8").includes("sourceMappingURL"))).toEqual([]);
   });
 
-  test("has no link that leads nowhere, but to what a clone alone has", () => {
-    const onlyInClone = new Set(["CONTRIBUTING.md", "docker-compose.yml", "prove/README.md", "spec/README.md"]);
+  test("has no broken link, except to files of a clone", () => {
+    const onlyInClone = /^(?:CONTRIBUTING\.md|docker-compose\.yml|(?:clients\/\w+|prove|spec)\/README\.md)$/;
     const pages = packed.files.map(({ path }) => path).filter((path) => path.endsWith(".md"));
     const links = pages.flatMap((page) =>
       [...readFileSync(installed(page), "utf8").matchAll(/\]\((?!https?:|#)([^)\s#]+)[^)]*\)/g)].map(([, link = ""]) =>
@@ -121,7 +127,45 @@ describe("the package", () => {
       ),
     );
     expect(links.length).toBeGreaterThan(20);
-    expect(links.filter((link) => !existsSync(installed(link)) && !onlyInClone.has(link))).toEqual([]);
+    const isThere = (link: string): boolean => existsSync(onlyInClone.test(link) ? join(root, link) : installed(link));
+    expect(links.filter((link) => !isThere(link))).toEqual([]);
+  });
+});
+
+describe("beside it", () => {
+  test.each<[string, readonly string[], number]>([
+    ["nothing", [], 1],
+    ["the packages of Redis", ["ioredis", "redlock@4"], 12],
+    ["the package of PostgreSQL", ["pg"], 15],
+  ])(
+    "%s is installed, and all of it is small",
+    async (_, drivers, most) => {
+      const own = mkdtempSync(join(folder, "small-"));
+      writeFileSync(join(own, "package.json"), '{ "name": "small", "private": true }');
+      await npm(own, "install", "--ignore-scripts", join(folder, packed.filename), ...drivers);
+      const all = join(own, "node_modules");
+      const { packages } = JSON.parse(readFileSync(join(all, ".package-lock.json"), "utf8")) as { packages: object };
+      const files = readdirSync(all, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+      const bytes = files.reduce((sum, { parentPath, name }) => sum + statSync(join(parentPath, name)).size, 0);
+      console.log(`${Object.keys(packages).length} packages, ${bytes} bytes with ${drivers.join(", ") || "nothing"}`);
+      expect(Object.keys(packages).length).toBeLessThanOrEqual(most);
+      expect(bytes).toBeLessThan(6e6);
+    },
+    3 * minutes,
+  );
+
+  test("is no package that its code needs, but a driver", () => {
+    const { peerDependencies } = JSON.parse(readFileSync(installed("package.json"), "utf8")) as {
+      peerDependencies: object;
+    };
+    const code = packed.files.map(({ path }) => path).filter((path) => /^dist\/.*\.js$/.test(path));
+    const named = code.flatMap((path) =>
+      [
+        ...readFileSync(installed(path), "utf8").matchAll(/(?:^(?:im|ex)port[^"']*? from |\bimport\()"([^".][^"]*)"/gm),
+      ].map(([, name = ""]) => name),
+    );
+    const foreign = new Set(named.filter((name) => !isBuiltin(name)));
+    expect([...foreign].toSorted()).toEqual(Object.keys(peerDependencies).toSorted());
   });
 });
 
@@ -133,7 +177,7 @@ describe("installed in an empty project", () => {
     for (const file of [module, common]) expect(await read("node", file)).toMatch(/^\d{19}\n$/);
   });
 
-  test("has each of its entries by import and by require, with the same in it", async () => {
+  test("has each of its entries by import and by require, with the same exports", async () => {
     const { exports } = JSON.parse(readFileSync(installed("package.json"), "utf8")) as { exports: object };
     const names = Object.keys(exports).map((name) => name.replace(/^\./, "snowlease"));
     expect(names.length).toBeGreaterThan(3);
@@ -162,9 +206,9 @@ for (const name of ${JSON.stringify(names)}) {
   test.each([
     ["by Node's rules, and runs", "typescript", `${nodenext} ${all}`],
     ["by a bundler's rules", "typescript", `${bundler} ${all}`],
-    // It knows no extension of a source in an import.
+    // It does not allow the extension of a source in an import.
     [
-      "with the oldest compiler that has what its types need",
+      "with the oldest compiler that has the features its types need",
       "oldest",
       "--module nodenext --target es2022 --noEmit src/*.ts",
     ],
@@ -189,7 +233,7 @@ for (const name of ${JSON.stringify(names)}) {
     expect(stderr).toMatch(/^snowlease: DRIVER_MISSING: .*run `npm install [\w@. -]+`\.?\n$/);
   });
 
-  test.skipIf(redisMissing !== undefined)("has Redis, when that was installed", async () => {
+  test.skipIf(redisMissing !== undefined)("works with Redis, if that was installed", async () => {
     const redis = await RedisServer.start();
     onTestFinished(() => redis.remove());
     const flags = ["--registry", redis.url(), "--namespace", "orders"];
@@ -200,13 +244,14 @@ for (const name of ${JSON.stringify(names)}) {
     expect(await read("npx", "--no-install", "snowlease", "id", "-n", "1", ...flags)).toMatch(/^\d{19}\n$/);
   });
 
-  test("without its optional dependency has Node's own SQLite, or says what there is to do", async () => {
+  test("works with Node's own SQLite, or says what to install", async () => {
     const libsql = join(app, "node_modules/libsql");
-    renameSync(libsql, join(folder, "libsql"));
-    onTestFinished(() => renameSync(join(folder, "libsql"), libsql));
+    if (!hasSqlite) {
+      renameSync(libsql, join(folder, "libsql"));
+      onTestFinished(() => renameSync(join(folder, "libsql"), libsql));
+    }
     const { code, stdout, stderr } = await runThere("npx", "--no-install", "snowlease", "id", "-n", "1");
-    const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-    if (major > 22 || (major === 22 && minor >= 13)) {
+    if (hasSqlite) {
       expect({ code, stdout, stderr }).toEqual({
         code: 0,
         stdout: expect.stringMatching(/^\d{19}\n$/) as string,

@@ -11,7 +11,7 @@ import { isAlive } from "../support/servers.ts";
 
 const require = createRequire(import.meta.url);
 const program = fileURLToPath(new URL("../support/threaded-app.mjs", import.meta.url));
-/** In each process, besides its main thread. */
+/** Threads in each process, besides its main thread. */
 const threads = 1;
 
 let sandbox: Sandbox;
@@ -33,7 +33,7 @@ beforeEach(() => {
   });
 });
 
-/** The process of pm2, if there is one: it outlives who has started it. */
+/** The process of pm2, if there is one: it outlives the process that started it. */
 function managers(): readonly number[] {
   const file = join(home, "pm2.pid");
   const daemon = existsSync(file) ? Number(readFileSync(file, "utf8")) : 0;
@@ -43,7 +43,7 @@ function managers(): readonly number[] {
   return [daemon, ...parents].filter((pid) => pid > 1);
 }
 
-/** A file that has pm2 run the program as so many processes in each of these of its modes. */
+/** A file with which pm2 runs the program in this many processes in each of these modes. */
 function ecosystem(...modes: readonly ("cluster" | "fork")[]): string {
   const apps = modes.map((mode) => {
     return { name: mode, script: program, args: [ids, String(threads)], exec_mode: mode, instances: 2 };
@@ -53,7 +53,7 @@ function ecosystem(...modes: readonly ("cluster" | "fork")[]): string {
   return file;
 }
 
-/** The IDs of each process that ran, by its pid. A line that a kill cut off is none. */
+/** The IDs of each process that ran, by its pid. Skips a line that a kill cut off. */
 function made(): Map<number, bigint[]> {
   const all = new Map<number, bigint[]>();
   for (const name of readdirSync(ids)) {
@@ -64,7 +64,7 @@ function made(): Map<number, bigint[]> {
   return all;
 }
 
-/** Those that run, once there are so many and each has made some more IDs. */
+/** The running processes, once there are this many and each has made some more IDs. */
 async function running(count: number): Promise<readonly number[]> {
   const before = made();
   const busy = (): number[] => {
@@ -84,7 +84,7 @@ function expectDistinct(all: readonly bigint[]): void {
 const workersOf = (all: readonly bigint[]): Set<number> =>
   new Set(all.map((id) => defaultLayout.decompose(id).workerId));
 
-test("processes of pm2 under `snowlease exec`, in both of its modes: one worker ID, no ID twice, also where one is killed", async () => {
+test("processes of pm2 under `snowlease exec`, in both of its modes: one worker ID, no ID twice, even if one is killed", async () => {
   const runtime = [process.execPath, require.resolve("pm2/bin/pm2-runtime"), "start", ecosystem("cluster", "fork")];
   const pm2 = sandbox.start(["exec", "--registry", sandbox.registry, "--", ...runtime], env);
   const first = await running(4);

@@ -1,4 +1,4 @@
-// What a service uses, on the runtime that runs the tests: Node, Bun or Deno.
+// The features that a service uses, on the runtime that runs the tests: Node, Bun or Deno.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -127,11 +127,14 @@ describe("the library", () => {
     return files.flatMap(made);
   }
 
-  test.each(["a file", "a daemon"])("holders, and those after they were killed, make no ID twice: %s", async (kind) => {
-    const registry = kind === "a file" ? sandbox.registry : await daemonOnNode();
-    const first = await generation(registry, ["a", "b"], "SIGKILL");
-    const second = await generation(registry, ["c", "d"], "SIGTERM");
-    expect(new Set([...first, ...second]).size).toBe(first.length + second.length);
-    expect(await workers(registry)).toMatchObject([{ clean: true }, { clean: true }]);
-  });
+  test.each(["a file", "a daemon"])(
+    "holders, and their successors after a kill, make no ID twice: %s",
+    async (kind) => {
+      const registry = kind === "a file" ? sandbox.registry : await daemonOnNode();
+      const first = await generation(registry, ["a", "b"], "SIGKILL");
+      const second = await generation(registry, ["c", "d"], "SIGTERM");
+      expect(new Set([...first, ...second]).size).toBe(first.length + second.length);
+      expect(await workers(registry)).toMatchObject([{ clean: true }, { clean: true }]);
+    },
+  );
 });

@@ -15,7 +15,7 @@ import { Joined, mostIds } from "../support/joined.ts";
 
 const namespace = "orders";
 
-// What a lender answers with is loaded when a child asks, and compiled here: on a busy machine longer than a child waits.
+// A lender loads and compiles its server here when a child asks: on a busy machine that takes longer than a child waits.
 beforeAll(() => Promise.all([import("../../src/http/app.ts"), import("../../src/http/server/server.ts")]));
 
 let registry: Registry;
@@ -48,7 +48,7 @@ function makeHere(ids: SharedSnowflake): { made: bigint[]; stop: () => Promise<v
   };
 }
 
-/** Compares all IDs, and looks for each in the windows that the registry has of its worker ID. */
+/** Compares all IDs, and looks each up in the recorded windows of its worker ID. */
 async function expectDistinct(all: readonly bigint[]): Promise<void> {
   expect(new Set(all).size).toBe(all.length);
   const windows = new Map<number, readonly { from: number; until: number }[]>();
@@ -60,7 +60,7 @@ async function expectDistinct(all: readonly bigint[]): Promise<void> {
   }
 }
 
-test("threads and the lender make IDs on one worker ID, with threads that end early and new ones: none twice", async () => {
+test("threads and the lender make IDs on one worker ID, with threads that end early and new ones: no ID twice", async () => {
   const ids = await share();
   const here = makeHere(ids);
   const threads = [new Joined(ids.share()), new Joined(ids.share()), new Joined(ids.share())];
@@ -108,7 +108,7 @@ test("the lender switches to another worker ID while threads hold blocks: they f
   expect(workers).toContain(first);
 });
 
-test("a thread whose lender gave the worker ID back makes no more IDs, and its IDs are part of the usage", async () => {
+test("a thread whose lender gave the worker ID back makes no more IDs, and the usage contains its IDs", async () => {
   const ids = await share();
   const { workerId } = ids.lease;
   const thread = new Joined(ids.share());

@@ -6,7 +6,7 @@ import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { Sandbox, until } from "../support/cli.ts";
 
-/** A daemon whose claims are answered when most of their window has passed. */
+/** A daemon that answers claims when most of their window has passed. */
 async function slowDaemon(delay: number): Promise<{ readonly url: string; readonly renewals: () => number }> {
   const registry = memoryRegistry();
   let renewals = 0;

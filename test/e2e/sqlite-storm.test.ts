@@ -3,10 +3,10 @@ import { expect, test } from "vitest";
 import { Sandbox } from "../support/cli.ts";
 
 const processes = 120;
-/** Every so many are killed, somewhere on their way. */
+/** One in this many is killed, somewhere on its way. */
 const unlucky = 12;
 
-/** All that were printed whole. */
+/** All whole printed IDs. */
 function idsOf({ stdout }: { readonly stdout: string }): string[] {
   return stdout.split("\n").slice(0, -1);
 }
@@ -17,12 +17,12 @@ test(
   async () => {
     const sandbox = new Sandbox();
     const args = ["id", "--registry", sandbox.registry];
-    // Made before, so that its first moments are over.
+    // Made before, so that the storm does not meet its first moments.
     await sandbox.read(args);
     const all = Array.from({ length: processes }, () => sandbox.start(args));
     const killed = all.filter((_, i) => i % unlucky === 0);
     for (const [i, process] of killed.entries()) {
-      // Between those that have just ended are such as wait, and such as start.
+      // Between those that have just ended, some wait and some start.
       while (all.filter(({ isOver }) => isOver).length < (i + 1) * (unlucky / 2)) await sleep(5);
       await process.kill();
     }
@@ -32,9 +32,9 @@ test(
     expect(others.flatMap(idsOf)).toHaveLength(others.length * 10);
     const ids = results.flatMap(idsOf);
     expect(new Set(ids).size).toBe(ids.length);
-    // Those that were killed had not all ended before.
+    // The killed ones had not all ended before.
     expect(results.some(({ code }) => code === 137)).toBe(true);
-    // What they left behind stands in the way of nobody, and goes.
+    // The rest of the killed ones blocks no other process, and goes away.
     await sandbox.read(args);
     expect(sandbox.files().filter((name) => name.includes("-queue"))).toEqual([]);
   },

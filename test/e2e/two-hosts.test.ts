@@ -13,7 +13,7 @@ const library = fileURLToPath(new URL("../../dist/index.js", import.meta.url));
 /** Two hosts behind one bridge: a home each, and the same address. */
 const addresses = { SNOWLEASE_IP: "172.17.0.2" };
 
-/** A program that calls `snowlease` with these options, written as in source, and prints what it makes in a second. */
+/** A program that calls `snowlease` with these options, as source text, and prints the IDs that it makes in a second. */
 function program(options: string): string[] {
   const script = `
     import { snowlease } from ${JSON.stringify(library)};
@@ -48,7 +48,7 @@ function repeated(results: readonly CliResult[]): number {
   return ids.length - new Set(ids).size;
 }
 
-describe("a registry that was meant, and that an unset or misspelt variable leaves out", () => {
+describe("a registry that was meant, but that an unset or misspelt variable leaves out", () => {
   test.each<[string, string, Env, string]>([
     ["an option that is undefined", "{ registry: process.env.REDIS_URL }", {}, "the option `registry`"],
     ["an option that is empty", "{ registry: '' }", {}, "the option `registry`"],
@@ -85,11 +85,11 @@ test.each<[string, readonly string[], Env, string | undefined]>([
   expect(host.files()).toEqual(before);
 });
 
-describe("with no registry at all", () => {
+describe("without any registry", () => {
   const said =
     "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host sees.";
 
-  test("the worker ID is that of the address, and a program is warned once that no other host sees it", async () => {
+  test("the worker ID is that of the address, and a program gets one warning that no other host sees it", async () => {
     const host = new Sandbox();
     const twice = `{}); await snowlease({ namespace: "other" }`;
     const { ended } = host.started(spawn(process.execPath, program(twice), host.surroundings(addresses)));
@@ -99,7 +99,7 @@ describe("with no registry at all", () => {
     expect(result.stderr.split(said)).toHaveLength(2);
   });
 
-  test("so is a caller of the command line, in one line; where Node is told to be quiet, it is", async () => {
+  test("a caller of the command line gets a warning in one line, and none if Node is quiet", async () => {
     const host = new Sandbox();
     const { code, stderr } = await host.run(["id", "-n", "1"]);
     expect({ code, stderr }).toEqual({
@@ -113,7 +113,7 @@ describe("with no registry at all", () => {
     expect(named).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test("`doctor` warns, and is content where one is named", async () => {
+  test("`doctor` warns, but not if a registry is named", async () => {
     const host = new Sandbox();
     const hosts = async (...flags: string[]): Promise<unknown> => {
       const { stdout } = await host.run(["doctor", "--json", ...flags]);

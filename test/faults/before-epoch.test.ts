@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { Sandbox } from "../support/cli.ts";
-import { clocksMissing, HolderProcess, WallClock } from "../support/holder.ts";
+import { HolderProcess } from "../support/holder.ts";
+import { clocksMissing, WallClock } from "../support/wall-clock.ts";
 
 const { epoch } = layouts.rollback;
 
 describe.skipIf(clocksMissing !== undefined)("processes whose clock shows a time before the epoch", () => {
-  /** A machine without a battery begins there. */
+  /** A machine without a battery-backed clock starts at this time. */
   function longAgo(): WallClock {
     return new WallClock(60 - Math.floor(Date.now() / 1000));
   }

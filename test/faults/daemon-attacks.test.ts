@@ -9,7 +9,7 @@ import { startDaemonProcess, type DaemonProcess } from "../support/daemon-proces
 
 /** What a client without a token may cost besides its connection. */
 const MiB = 1024 * 1024;
-/** By as much the heap grows by itself before garbage is collected. */
+/** The heap grows by this much before garbage is collected. */
 const garbage = 64 * MiB;
 
 let daemon: DaemonProcess;
@@ -56,7 +56,7 @@ async function expectAlive(): Promise<void> {
   }
 }
 
-test("a claim whose client has hung up is granted to no one", async () => {
+test("a claim whose client has hung up is granted to no client", async () => {
   daemon.signal("SIGSTOP");
   const body = JSON.stringify({ now: Date.now() });
   const head = `POST /v1/orders/leases HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
@@ -105,7 +105,7 @@ async function postAll(
   return statuses;
 }
 
-test("a client that asks for IDs in namespaces without end makes claims, and the daemon keeps a hundred leases", async () => {
+test("a client that asks for IDs in more and more namespaces without end makes claims, and the daemon keeps at most a hundred leases", async () => {
   await daemon.end("SIGKILL");
   daemon = await start("--claims-per-second", "30");
   await expectAlive();
@@ -157,7 +157,7 @@ describe("a daemon whose answers are never read", () => {
     expect(peak() - before).toBeLessThan(connections * MiB + garbage);
   });
 
-  test("goes on: 130 connections ask 100 times for the description, which is no more than they may", async () => {
+  test("goes on: 130 connections ask 100 times for the description, which the limit allows", async () => {
     await expectAlive();
     const before = peak();
     const request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -178,7 +178,7 @@ describe("a daemon whose answers are never read", () => {
   });
 });
 
-test("IDs are not made for clients that have hung up, and others get theirs", async () => {
+test("IDs are not made for clients that have hung up; other clients get theirs", async () => {
   await expectAlive();
   const before = peak();
   const body = JSON.stringify({ count: 100_000 });

@@ -23,10 +23,10 @@ import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
 const window = 3000;
-/** Of which each of three daemons gets its third. */
+/** Each of three daemons gets a third of this time. */
 const operationTimeout = 6000;
 
-/** For a daemon to start five times, and each lease to be renewed four times, on a busy machine, ms. */
+/** Time for a daemon to start five times and for each lease to be renewed four times on a busy machine, ms. */
 const timeout = 180_000;
 
 interface Server {
@@ -44,7 +44,7 @@ const stores: readonly {
   { name: "PostgreSQL", missing: postgresMissing, start: () => PostgresServer.start(), open: openSql },
 ];
 
-/** One after the other, over and over. */
+/** Yields the items in turn, without end. */
 function* inTurn<Item>(all: readonly Item[]): Generator<Item, never> {
   for (;;) yield* all;
 }
@@ -55,7 +55,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
     let registry: Registry;
     let daemons: DaemonProcess[];
     let holders: HolderProcess[];
-    /** What others than the holders made. */
+    /** IDs that were not made by the holders. */
     let others: bigint[];
 
     beforeAll(async () => {
@@ -76,7 +76,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
     });
     afterEach(() => Promise.all(holders.map((holder) => holder.kill())));
 
-    /** The same, another one first for each client. */
+    /** The same addresses; each client begins with another one. */
     function rotated<Item>(all: readonly Item[], first: number): Item[] {
       return [...all.slice(first), ...all.slice(0, first)];
     }
@@ -90,7 +90,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       await Promise.all(holders.map((holder) => holder.ask("run")));
     }
 
-    /** Waits until every service has renewed its lease, which it asked for after now. */
+    /** Waits until each service has renewed its lease with a request from after this call. */
     async function allRenewed(): Promise<void> {
       const renewed = Date.now() + window;
       for (const holder of holders) {
@@ -101,7 +101,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       }
     }
 
-    /** No service lost its lease; each gives it back; nobody made an ID that another one made. */
+    /** No service loses its lease, each gives it back, and no two make the same ID. */
     async function expectUnharmed(): Promise<void> {
       for (const holder of holders) {
         const { state, events } = await holder.ask("pause");
@@ -118,7 +118,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       expect(new Set(all).size).toBe(all.length);
     }
 
-    /** Clients that lease, make IDs and give back, over and over, each step by way of another daemon, until told to end. */
+    /** Clients that lease, make IDs and give back again and again, each step through another daemon, until the test stops them. */
     async function comeAndGo(addresses: readonly string[], goesOn: () => boolean): Promise<void> {
       const views = addresses.map((_, i) => daemonRegistry(rotated(addresses, i), { operationTimeout }));
       const live = async (views: readonly Registry[]): Promise<void> => {
@@ -146,7 +146,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       await Promise.all(views.map((view) => view.close()));
     }
 
-    /** A hand-written client of `ids`: asks the next daemon where one does not answer. */
+    /** A hand-written client of `ids`: asks the next daemon if one does not answer. */
     async function askForIds(goesOn: () => boolean): Promise<void> {
       const turns = inTurn(daemons.map(({ url }) => url));
       while (goesOn()) {
@@ -157,13 +157,13 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
           const { ids } = (await answer.json()) as { ids?: string[] };
           others.push(...(ids ?? []).map(BigInt));
         } catch {
-          // What was made for an answer that never came is nobody's.
+          // IDs in an answer that never arrived belong to no client.
         }
         await sleep(5);
       }
     }
 
-    /** Clients of every kind, while something happens to the daemons. */
+    /** Runs clients of every kind while something happens to the daemons. */
     async function underLoad(happening: () => Promise<void>): Promise<void> {
       const addresses = daemons.map(({ url }) => url);
       await startHolders(addresses);
@@ -188,7 +188,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
         daemons[0] = await startDaemonProcess(server.url(), killed.port);
         stopped.signal("SIGSTOP");
         await allRenewed();
-        // What it was asked meanwhile comes late.
+        // The stopped daemon answers its earlier requests late.
         stopped.signal("SIGCONT");
         for (const [i, daemon] of daemons.entries()) {
           expect(await daemon.end("SIGTERM")).toBe(0);
@@ -198,10 +198,10 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       });
     });
 
-    // From here on, it is the same whatever the store.
+    // From here on, the steps are the same for each store.
     if (name !== "Redis") return;
 
-    test("each behind a network that swallows everything, in turn: leases are renewed by way of another one", async () => {
+    test("each in turn behind a network that swallows everything: leases are renewed through another daemon", async () => {
       const proxies = await Promise.all(daemons.map(({ port }) => FaultProxy.start(port)));
       onTestFinished(async () => {
         await Promise.all(proxies.map((proxy) => proxy.stop()));
@@ -215,7 +215,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       await expectUnharmed();
     });
 
-    test("one does not know the token, one tells to wait, one answers nonsense: the next one is asked", async () => {
+    test("one does not know the token, one asks the client to wait, one answers nonsense: the client asks the next one", async () => {
       const folder = mkdtempSync(join(tmpdir(), "snowlease-"));
       onTestFinished(() => rmSync(folder, { recursive: true }));
       const tokens = join(folder, "tokens");
@@ -234,7 +234,7 @@ describe.each(stores)("three daemons on one $name", ({ name, missing, start, ope
       });
       const nonsense = `http://127.0.0.1:${(impostor.address() as AddressInfo).port}`;
       const [good = ""] = daemons.map(({ url }) => url);
-      // Of this client's claims, the busy one lets through no more from here on.
+      // From here on, the busy daemon accepts no more claims of this client.
       const headers = { "content-type": "application/json" };
       for (let status = 201; status === 201;) {
         const init = { method: "POST", headers, body: JSON.stringify({ now: Date.now(), windowMs: window }) };

@@ -16,7 +16,7 @@ import { type DaemonProcess, startDaemonProcess } from "../support/daemon-proces
 /** Pieces of garbage, over TLS and over the socket together. */
 const pieces = 600;
 const atOnce = 16;
-/** Status -> more answers than this have it. */
+/** Status -> a lower bound on how many answers must have it. */
 const least = [
   ["200", 50],
   ["400", 50],
@@ -29,7 +29,7 @@ const MiB = 1024 * 1024;
 let folder: string;
 let certificates: Certificates;
 let daemon: DaemonProcess;
-/** What a client of TLS says first. */
+/** The first message of a TLS client. */
 let hello: Buffer;
 
 beforeAll(async () => {
@@ -63,7 +63,7 @@ const ids = `POST /v1/orders/ids HTTP/1.1\r\nHost: localhost\r\n`;
 const alive = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const bytes = fc.uint8Array({ maxLength: 3000 }).map((array) => Buffer.from(array));
 
-/** Requests whose frame is broken, and what is no request at all. */
+/** Requests with broken framing, and bytes that are not a request. */
 const brokenRequests: fc.Arbitrary<Buffer> = fc.oneof(
   bytes,
   fc
@@ -96,7 +96,7 @@ const brokenRequests: fc.Arbitrary<Buffer> = fc.oneof(
     .map((request) => Buffer.from(request)),
 );
 
-/** The same before, between and behind requests that are as they should be, or cut off. */
+/** The same before, between and after correct or truncated requests. */
 const pipelined = fc
   .tuple(
     fc.array(fc.oneof(fc.constant(Buffer.from(alive)), brokenRequests), { minLength: 1, maxLength: 5 }),
@@ -107,7 +107,7 @@ const pipelined = fc
     return percent < 80 ? whole : whole.subarray(0, (whole.length * percent) / 100);
   });
 
-/** How garbage comes over TLS: in place of the handshake, within it, in place of a record, or encrypted as it should be. */
+/** Ways to send garbage over TLS: instead of the handshake, inside it, instead of a record, or correctly encrypted. */
 const overTls = fc.record({
   way: fc.constantFrom(
     "instead",
@@ -125,7 +125,7 @@ const overTls = fc.record({
 
 type OverTls = typeof overTls extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** Sends, and hangs up after a while if the daemon does not. Returns what came. */
+/** Sends bytes, and hangs up after a while if the daemon does not. Returns the answer. */
 async function exchange(socket: Socket, garbage: Uint8Array): Promise<string> {
   let answer = "";
   socket.on("error", () => undefined);
@@ -162,7 +162,7 @@ function peak(): number {
   return Number(kB) * 1024;
 }
 
-/** What an honest client is answered, over TLS or the socket. */
+/** The answers to an honest client, over TLS or the socket. */
 async function ask(way: "tls" | "socket", method: string, path: string): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const ca = readFileSync(certificates.authority);
@@ -198,7 +198,7 @@ test("garbage over TLS and HTTP breaks nothing: honest clients are served meanwh
     }
   };
   const served = Promise.all([honest("tls"), honest("socket")]);
-  // A busy daemon answers less before the clients hang up.
+  // A busy daemon gives fewer answers before the clients hang up.
   const isEnough = (): boolean => least.every(([status, count]) => (answers.get(status) ?? 0) > count);
   for (let round = 0; round === 0 || !isEnough(); round++) {
     const sample = { seed: seed + round, numRuns: pieces / 2 };
@@ -213,7 +213,7 @@ test("garbage over TLS and HTTP breaks nothing: honest clients are served meanwh
   const reproduce = `to see it again: SNOWLEASE_SEED=${seed}`;
   expect(made.length, reproduce).toBeGreaterThan(20);
   expect(new Set(made).size, reproduce).toBe(made.length);
-  // It was read as far as it could be, and what could not be read was refused.
+  // The daemon reads as far as it can, and refuses what it cannot read.
   expect(
     [...answers.keys()].filter((status) => !/^[24]/.test(status)),
     reproduce,

@@ -33,7 +33,7 @@ async function start(registry = `sqlite:${file}`, flags: readonly string[] = [],
   return daemon;
 }
 
-/** Ends daemons, changes the files beneath them, and starts them again where they were. */
+/** Stops daemons, changes the files beneath them, and starts them again at the same addresses. */
 async function beneath(stopped: readonly DaemonProcess[], flags: readonly string[], change: () => void): Promise<void> {
   await Promise.all(stopped.map((daemon) => daemon.end("SIGKILL")));
   change();
@@ -56,7 +56,7 @@ function withKey(): readonly string[] {
   return ["--receipt-keys", keys];
 }
 
-describe("an older copy of the store is found out by the next renewal", () => {
+describe("the next renewal finds an older copy of the store", () => {
   test("where it is put beneath a stopped daemon", async () => {
     const daemon = await start();
     await expectFoundOut({
@@ -96,7 +96,7 @@ describe("an older copy of the store is found out by the next renewal", () => {
   });
 });
 
-test("an older copy beneath a daemon that runs is found out by the next claim, though no holder renews", async () => {
+test("the next claim finds an older copy beneath a daemon that runs, even if no holder renews", async () => {
   const { url } = await start();
   const registry = daemonRegistry([url]);
   const claim = (): ReturnType<Registry["claim"]> =>
@@ -113,7 +113,7 @@ test("an older copy beneath a daemon that runs is found out by the next claim, t
   await backUp(file, copy);
   expect(await claim()).toMatchObject({ outcome: "granted", workerId: 1 });
   await restore(file, copy);
-  // A claim bears a recall once a second.
+  // A claim carries a recall at most once a second.
   await eventually(
     async () =>
       claim().then(
@@ -126,7 +126,7 @@ test("an older copy beneath a daemon that runs is found out by the next claim, t
   await registry.close();
 });
 
-describe("a store that is made anew, empty", () => {
+describe("a store that is created again, empty", () => {
   const options = { namespace: "default", layout: "westid", window: 3000, pool: "0-2" } as const;
   const limits = { maxWindow: 3000, maxClockSkew: 200 };
 
@@ -155,7 +155,7 @@ describe("a store that is made anew, empty", () => {
     const quarantines: number[] = [];
     maker.snowflake.lease.on("quarantine", () => void quarantines.push(Date.now()));
     await beneath([daemon], flags, removeFile);
-    // Without `new`: the holder may have been heard already.
+    // Without `new`: a holder may have asked already.
     await registry.init({ namespace: "default", layout, ...limits });
     await eventually(
       async () => quarantines,

@@ -9,7 +9,7 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { cliFile, Sandbox } from "../support/cli.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
-import { clocksMissing, WallClock } from "../support/holder.ts";
+import { clocksMissing, WallClock } from "../support/wall-clock.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
@@ -20,11 +20,11 @@ import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
 import { letRead, nodeText, nodeTexts, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-/** A store, and how to hurt it. */
+/** A store, and how a test damages it. */
 interface Patient {
   readonly port: number;
   url(): string;
-  /** The URL by the port of a proxy, where the usual one does not show the port. */
+  /** The URL through a proxy's port, where the usual URL does not show the port. */
   by?(port: number): string;
   remove(): Promise<void>;
 }
@@ -34,15 +34,15 @@ interface Store<Server extends Patient> {
   readonly missing: string | undefined;
   readonly start: () => Promise<Server>;
   readonly open: (url: string) => Promise<Registry>;
-  /** Absent where a server by itself is never so. */
+  /** Absent where a server never becomes read-only by itself. */
   readonly setReadOnly?: (server: Server, to: boolean) => Promise<unknown>;
   readonly setSchema: (server: Server, version: number) => Promise<unknown>;
-  /** What lets a user read everything and write nothing; and the URL for that user, given the usual one. */
+  /** Creates a user that may read everything and write nothing; `url` gives that user's URL, from the usual one. */
   readonly reader: {
     readonly make: (server: Server) => Promise<unknown>;
     readonly url: (url: string, server: Server) => string;
   };
-  /** All that the store holds of a namespace. */
+  /** Everything that the store holds of a namespace. */
   readonly dump: (server: Server) => Promise<unknown>;
 }
 
@@ -62,7 +62,7 @@ const redis: Store<RedisServer> = {
   missing: redisMissing,
   start: () => RedisServer.start(),
   open: openRedis,
-  // A replica of nobody who is there.
+  // A replica of a server that does not exist.
   setReadOnly: (server, to) =>
     to ? server.client().replicaof("127.0.0.1", 1) : server.client().replicaof("NO", "ONE"),
   setSchema: (server, version) => server.client().hset(`workerId/${namespace}:meta`, "schema", version),
@@ -81,7 +81,7 @@ const postgres: Store<PostgresServer> = {
   missing: postgresMissing,
   start: () => PostgresServer.start(),
   open: openSql,
-  // A standby of nobody who is there.
+  // A standby of a server that does not exist.
   async setReadOnly(server, to) {
     await server.kill();
     const signal = join(server.data, "standby.signal");
@@ -98,7 +98,7 @@ const postgres: Store<PostgresServer> = {
   dump: rowsOn,
 };
 
-/** A MariaDB as somebody reaches it who may not write where only administrators may. */
+/** A MariaDB as a user without administrator rights reaches it, while only administrators may write. */
 class GuardedMariadb implements Patient {
   readonly server: MariadbServer;
 
@@ -278,7 +278,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
     let proxy: FaultProxy;
     let registry: Registry;
     let daemon: DaemonProcess;
-    /** Where the doctor is sent: to the store, and to a daemon on it; both by way of the same network. */
+    /** The doctor examines the store, and a daemon on it, both through the same network. */
     let ways: readonly string[];
     let sandbox: Sandbox;
 
@@ -312,7 +312,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       return { ...found, code };
     }
 
-    /** At once: each waits in vain for some seconds. */
+    /** In parallel: each waits some seconds for an answer that does not come. */
     const allExamined = (): Promise<Found[]> => Promise.all(ways.map((way) => examined(way)));
 
     const failures = ({ findings }: Found): string[] =>
@@ -338,7 +338,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       }
     });
 
-    test("it is far away", async () => {
+    test("the store is far away", async () => {
       proxy.set({ delay: 130 });
       for (const way of ways) {
         const { code, findings } = await examined(way);
@@ -370,14 +370,14 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       }
     });
 
-    test("it keeps silent", async () => {
+    test("the store does not answer", async () => {
       proxy.set(blackHole);
       for (const found of await allExamined()) {
         expect(failures(found)).toEqual([expect.stringContaining("REGISTRY_UNAVAILABLE: ")]);
       }
     });
 
-    test("it is gone", async () => {
+    test("the store is gone", async () => {
       proxy.set({ refuse: true });
       proxy.reset();
       for (const found of await allExamined()) {
@@ -385,7 +385,7 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       }
     });
 
-    test("it is of a newer schema", async () => {
+    test("the store has a newer schema", async () => {
       await setSchema(server, 2);
       try {
         for (const found of await allExamined()) {
@@ -398,10 +398,10 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       }
     });
 
-    test("its user may only read, and nothing is changed by asking", async () => {
+    test("its user may only read, and the doctor changes nothing", async () => {
       await registry.pin(namespace, 9, "kept");
       await reader.make(server);
-      // It may still repeat a ping that a test before this one swallowed, and a ping writes.
+      // The daemon may still repeat a ping that an earlier test swallowed, and a ping writes.
       daemon.signal("SIGSTOP");
       try {
         const before = await atRest(() => dump(server));
@@ -415,8 +415,8 @@ function examinations<Server extends Patient>(store: Store<Server>): void {
       }
     });
 
-    // Behind this, a Redis is in quarantine.
-    test.skipIf(setReadOnly === undefined)("it lets itself be read only", async () => {
+    // After this restart, a Redis is in quarantine.
+    test.skipIf(setReadOnly === undefined)("the store accepts only reads", async () => {
       await setReadOnly?.(server, true);
       try {
         proxy.reset();
@@ -449,14 +449,14 @@ describe("an embedded registry", () => {
     await sandbox.read(["id", "-n", "1", "--registry", sandbox.registry]);
   });
 
-  /** The findings, and how many of them are bad. */
+  /** The findings, and how many of them are failures. */
   async function examined(child?: ChildProcess): Promise<Found & { readonly code: number }> {
     const args = ["doctor", "--json", "--registry", sandbox.registry];
     const { code, stdout } = await (child === undefined ? sandbox.run(args) : sandbox.started(child).ended);
     return { ...(JSON.parse(stdout) as Found), code };
   }
 
-  test("that is well", async () => {
+  test("that is healthy", async () => {
     const { code, findings } = await examined();
     expect(code).toBe(0);
     const checks = findings.map(({ check }) => check);
@@ -532,9 +532,9 @@ describe("an embedded registry", () => {
   test.skipIf(process.getuid?.() !== 0)("that may only be read (needs root that becomes another)", async () => {
     for (const folder of [sandbox.folder, sandbox.work]) chmodSync(folder, 0o755);
     chmodSync(file, 0o644);
-    const nobody = ["--reuid", "65534", "--clear-groups", process.execPath, cliFile, "doctor", "--json"];
+    const unprivileged = ["--reuid", "65534", "--clear-groups", process.execPath, cliFile, "doctor", "--json"];
     const found = await examined(
-      spawn("setpriv", [...nobody, "--registry", sandbox.registry], sandbox.surroundings({ HOME: "/nowhere" })),
+      spawn("setpriv", [...unprivileged, "--registry", sandbox.registry], sandbox.surroundings({ HOME: "/nowhere" })),
     );
     const told = found.findings.filter(({ status }) => status === "fail").map(({ detail }) => detail);
     expect(told).toContain(`${file} and its folder cannot be written (EACCES); correct their permissions.`);
@@ -542,7 +542,7 @@ describe("an embedded registry", () => {
   });
 });
 
-/** What there is once nothing changes any more: a request of a test before may have been on its way for long. */
+/** The content once it no longer changes: a request of an earlier test may still arrive. */
 async function atRest<Found>(look: () => Promise<Found>): Promise<Found> {
   for (let found = await look(); ;) {
     await sleep(300);

@@ -8,7 +8,8 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
 import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
-import { HolderProcess, WallClock } from "../support/holder.ts";
+import { HolderProcess } from "../support/holder.ts";
+import { WallClock } from "../support/wall-clock.ts";
 import { Maker } from "../support/maker.ts";
 
 const operationTimeout = 400;
@@ -16,7 +17,7 @@ const operationTimeout = 400;
 describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "etcd over a network", { timeout: 120_000 }, () => {
   let server: Etcd;
   let proxy: FaultProxy;
-  /** Sees what is so, past the proxy. */
+  /** Sees the true state, around the proxy. */
   let direct: Registry;
   let namespace: string;
   let tests = 0;
@@ -96,7 +97,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "etcd over a network",
         await sleep(20);
         const grant = await answered(() => granted(registry, { ...request, clock: Date.now() }));
         expect(grant).toMatchObject({ workerId: 0, fence: 1 });
-        // What was granted unheard was granted: a repeated claim moves nothing.
+        // The unanswered claim was granted: repeating it changes nothing.
         if (done !== undefined) expect(grant).toMatchObject({ from: done.from, until: done.until });
       }
       const grant = await answered(() => granted(registry, { ...request, clock: Date.now() }));

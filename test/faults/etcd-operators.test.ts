@@ -45,13 +45,41 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test("a quota that is full: refused with what to run, and it goes on after that was run", async () => {
+  test("keys of other programs below the prefix: namespaces are listed beside them, and one that is damaged", async () => {
+    const cluster = await started(1);
+    const registry = await opened(cluster.url());
+    const { layout } = claimRequest();
+    const names = ["orders", "orders2", "orders_b", "stock"];
+    for (const each of names) await registry.init({ namespace: each, layout });
+    await granted(registry, claimRequest({ window: 60_000 }));
+    const others = [
+      "orders",
+      "orders-x/meta",
+      "orders.x",
+      "Orders/meta",
+      "a/b/meta",
+      "q/other",
+      "zz",
+      "0/meta",
+      "orders1",
+    ];
+    for (const key of others) await cluster.ctl("put", `snowlease/${key}`, "x");
+    await cluster.ctl("put", "snowleases/other/meta", "x");
+    expect(await registry.namespaces?.()).toEqual(names);
+    for (const [i, after] of names.entries()) {
+      expect(await registry.namespaces?.({ after, limit: 1 })).toEqual(names.slice(i + 1, i + 2));
+    }
+    await cluster.ctl("put", "snowlease/orders2/meta", "{}");
+    expect(await registry.namespaces?.()).toEqual(names);
+  });
+
+  test("a full quota: the refusal says what to run, and after that the registry goes on", async () => {
     const cluster = await started(1, { options: ["--quota-backend-bytes=16777216"] });
     const registry = await opened(cluster.url());
     const request = claimRequest({ window: 60_000 });
     const key = keyOf(request, await granted(registry, request));
     const renew = (): Promise<unknown> => registry.renew({ ...key, clock: Date.now(), window: 60_000 });
-    // As another user of the cluster fills it.
+    // Another user of the cluster fills the quota.
     for (let isFull = false; !isFull;) {
       isFull = await cluster.ctl("put", "others", "x".repeat(100_000)).then(
         () => false,
@@ -61,7 +89,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
     const error = await failure(renew());
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
     expect(error.message).toContain("etcdctl alarm disarm");
-    // Reads go on.
+    // Reads still work.
     expect(await registry.worker(namespace, key.workerId)).toMatchObject({ state: "live", fence: 1 });
     const { revision } = JSON.parse(await cluster.ctl("get", "none", "-w", "json")).header as { revision: number };
     await cluster.ctl("compact", String(revision));
@@ -88,10 +116,10 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
       async () => registry.claim(wish()).catch(() => undefined),
       (answer) => answer?.outcome === "granted",
     );
-    // The hint said that every number has a record.
+    // The hint says that every worker ID has a record.
     for (let i = 0; i < 50; i++) await granted(registry, wish());
     await maker.stop();
-    // And the indexes name records that are gone, before any that came since.
+    // The indexes name deleted records, older than all records made since.
     for (let i = 0; i < 80; i++) {
       await eventually(
         async () => registry.claim(wish()),
@@ -142,7 +170,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
       };
     }
 
-    test("a user with the rights that the docs name can do everything, others are told what they lack", async () => {
+    test("a user with the documented rights can do everything; other users learn which rights they lack", async () => {
       const { cluster, url } = await guarded();
       const registry = await opened(url("ada:s3cret@"));
       await registry.init({ namespace, layout: claimRequest().layout, new: true });
@@ -171,7 +199,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
       expect(await cluster.ctl("--user=root:secret", "get", "--prefix", "--keys-only", "services")).toBe("");
     });
 
-    test("a login that expires, users that change and a member that forgot its logins: asked anew", async () => {
+    test("a login that expires, users that change, a member that forgot its logins: the registry logs in again", async () => {
       const { cluster, url, asRoot } = await guarded(["--auth-token-ttl=1"]);
       const registry = await opened(url("ada:s3cret@"));
       const request = claimRequest({ window: 60_000 });

@@ -15,7 +15,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { 
     return cluster;
   }
 
-  test("an older data directory that is put back is found out by the next renewal", async () => {
+  test("the next renewal finds an older data directory that an operator put back", async () => {
     const cluster = await started();
     const { first } = cluster;
     const kept = join(first.process.folder, "kept");
@@ -38,7 +38,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { 
     });
   });
 
-  test("`etcdctl snapshot restore` on a cluster of three is found out by the next renewal", async () => {
+  test("the next renewal finds `etcdctl snapshot restore` on a cluster of three", async () => {
     const cluster = await started(3);
     let snapshot = "";
     await expectFoundOut({
@@ -51,7 +51,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { 
     });
   });
 
-  test("keys that `etcdctl del --prefix` deletes are missed by the next renewal, and every claim waits", async () => {
+  test("the next renewal misses keys that `etcdctl del --prefix` deleted, and every claim waits", async () => {
     const cluster = await started();
     await expectRemembered({
       url: cluster.url(),
@@ -71,7 +71,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { 
     });
     const era = { era: "1-a", quarantineEnd: 1, opensAt: 1 };
 
-    /** Notes an era; `made` comes between its read and its write. */
+    /** Notes an era; `made` runs between its read and its write. */
     const note = (namespace: string, made: () => Promise<unknown>): Promise<unknown> =>
       store.run(async (tried) => {
         const attempt = new EtcdAttempt(store, store.keys(namespace), tried);

@@ -1,12 +1,14 @@
-import { describe } from "vitest";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
-import { subjectOn } from "../support/subject.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace, subjectIn } from "../support/subject.ts";
 
-describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", () => {
+onServerOf("etcd", { missing: etcdMissing, start: () => Etcd.start() }, { restarts: true }, (server) => {
   restartMatrix("etcd", async () => {
-    const server = await Etcd.start();
-    const registry = await openEtcd(server.url());
-    return subjectOn(server, registry);
+    const namespace = newNamespace();
+    const registry = await openEtcd(server().url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    return subjectIn(namespace, server(), registry);
   });
 });

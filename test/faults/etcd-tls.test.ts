@@ -39,7 +39,7 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "TLS to etcd", { timeo
   }
   const ca = (): string => `?tlsCa=${certificates.authority}`;
 
-  test("with an authority that is trusted, all works as without TLS", async () => {
+  test("with a trusted authority, everything works as without TLS", async () => {
     const registry = await opened(server.url(ca()), 10_000);
     const request = claimRequest({ window: 60_000 });
     const key = keyOf(request, await granted(registry, request));
@@ -47,14 +47,14 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "TLS to etcd", { timeo
     expect(await registry.release({ ...key, clock: Date.now() })).toEqual({ outcome: "released" });
   });
 
-  test("a member that asks for a certificate gets one, and refuses a client without", async () => {
+  test("a member that requires a client's certificate gets one, and refuses a client without", async () => {
     const { certificate, key } = certificates;
     const own = `${ca()}&tlsCert=${certificate}&tlsKey=${key}`;
     await granted(await opened(strict.url(own), 10_000), claimRequest());
     expect(await failure((await opened(strict.url(ca()))).ping())).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
   });
 
-  test("with another authority, and with none, it refuses to talk", async () => {
+  test("with another authority, and with none, the client refuses to talk", async () => {
     for (const rest of ["", `?tlsCa=${others.authority}`]) {
       const error = await failure((await opened(server.url(rest))).ping());
       expect(error.code).toBe("REGISTRY_UNAVAILABLE");
@@ -62,14 +62,14 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "TLS to etcd", { timeo
     }
   });
 
-  test("to a port without TLS, and without TLS to a port that wants it: refused in time", async () => {
+  test("TLS to a port without it, and plain text to a port with TLS: refused in time", async () => {
     const ports = (each: Etcd): number[] => each.members.map(({ port }) => port);
     for (const url of [server.url(ca(), ports(plain)), plain.url("", ports(server))]) {
       expect(await failure((await opened(url)).ping())).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
     }
   });
 
-  test("files that are not there, half of a pair, and a file without TLS are refused at once", async () => {
+  test("missing files, half of a pair, and a file without TLS are refused at once", async () => {
     for (const url of [
       server.url(`?tlsCa=${join(folder, "none.pem")}`),
       server.url(`${ca()}&tlsCert=${certificates.certificate}`),

@@ -11,7 +11,7 @@ import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubern
 const limits = { maxWindow: 5000, maxClockSkew: 1000 };
 
 /*
- * Kubernetes writes one object at a time. Each test holds a request up at the moment in which the era of the namespace and a record of it
+ * Kubernetes writes one object at a time. Each test holds up a request at the moment when the era of the namespace and a record of it
  * could miss each other.
  */
 describe.skipIf(kubernetesMissing !== undefined)(
@@ -58,7 +58,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(renewal).rejects.toMatchObject({ code: "QUARANTINE" });
     }
 
-    /** Of a holder of worker 1 that the store forgot: it never had the record. */
+    /** A renewal by a holder of worker 1 that the store forgot: it never had the record. */
     function forgottenRenewal(namespace: string, { receipt: known = "" }: Grant): RenewRequest {
       const [, id = "", era = ""] = known.split(".");
       const key = { namespace, token: "f".repeat(32), fence: 1, workerId: 1 };
@@ -84,7 +84,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
-    test("while a renewal is on its way: it is not answered in the era before", async () => {
+    test("while a renewal is on its way: it is not answered in the previous era", async () => {
       const namespace = "race_renewal";
       const { direct, slow, proxy, request, grant } = await prepared(namespace);
       const second = other(namespace);
@@ -105,7 +105,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(renewal).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
-    test("between the reads of a late release: it ends nothing that the holder renewed meanwhile", async () => {
+    test("between the reads of a late release: it does not end what the holder has renewed meanwhile", async () => {
       const namespace = "race_reads";
       const { direct, slow, proxy, request, grant } = await prepared(namespace);
       const second = other(namespace);
@@ -113,7 +113,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       const facts = proxy.hold("GET snowlease-race-reads-facts", "after");
       const record = proxy.hold("GET snowlease-race-reads-worker-1");
       const key = { ...keyOf(second, lease), window: 2000 };
-      // A copy of the holder sends it, which knows of no renewal.
+      // A copy of the holder, which knows of no renewal, sends the release.
       const late = slow.release({ ...key, clock: Date.now(), used: { until: lease.from }, receipt: lease.receipt });
       await Promise.all([facts.arrived, record.arrived]);
       await beginEra(direct, request, grant);
@@ -131,7 +131,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       expect(next).toMatchObject({ outcome: "renewed" });
     });
 
-    test("between the read of a record and that of the facts: a holder that proves it hears of the claim that was stored in between", async () => {
+    test("between the read of a record and the read of the facts: a holder that proves the loss learns of the claim stored in between", async () => {
       const namespace = "race_waits";
       const { direct, slow, proxy, request, grant } = await prepared(namespace);
       const facts = proxy.hold("GET snowlease-race-waits-facts");
@@ -145,7 +145,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       expect(await renewal).toMatchObject({ outcome: "lost", doubt: expect.anything() as unknown });
     });
 
-    test("sees a claim that was stored behind the read of its record: the holder that proves it is not told to go on", async () => {
+    test("sees a claim that was stored after the read of its record: the holder that proves the loss may not go on", async () => {
       const namespace = "race_look";
       const { direct, slow, proxy, grant } = await prepared(namespace);
       const held = proxy.hold("PUT snowlease-race-look-facts");
@@ -156,12 +156,12 @@ describe.skipIf(kubernetesMissing !== undefined)(
       expect(await renewal).toMatchObject({ outcome: "lost", doubt: expect.anything() as unknown });
     });
 
-    test("while a claim is asked once more: its grant of the era before is not answered again", async () => {
+    test("while a claim is repeated: its grant from the previous era is not answered again", async () => {
       const namespace = "race_again";
       const { direct, slow, proxy, request, grant } = await prepared(namespace);
       const second = other(namespace);
       await granted(direct, second);
-      // Behind the facts, the claim that was granted is looked for.
+      // After the facts, the registry looks for the granted claim.
       const held = proxy.hold("GET");
       const again = slow.claim(second);
       again.catch(() => undefined);
@@ -171,7 +171,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       await expect(again).rejects.toMatchObject({ code: "QUARANTINE" });
     });
 
-    test("is the next one where the facts alone are put back to an older copy", async () => {
+    test("is the next one where only the facts are an older copy", async () => {
       const namespace = "facts_back";
       const { direct, request, grant } = await prepared(namespace);
       const before = server.object("snowlease-facts-back-facts");

@@ -3,7 +3,7 @@ import { Kubernetes, kubernetesMissing } from "../support/kubernetes.ts";
 import { expectFoundOut } from "../support/put-back.ts";
 
 describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "a cluster", { timeout: 300_000 }, () => {
-  test("whose etcd is restored from a snapshot is found out, and no ID comes twice", async () => {
+  test("whose etcd is restored from a snapshot is detected, and no ID comes twice", async () => {
     const server = await Kubernetes.start();
     onTestFinished(() => server.remove());
     let snapshot = "";

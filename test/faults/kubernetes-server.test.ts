@@ -23,7 +23,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
 
   const all = ["get", "list", "create", "update", "delete"];
 
-  test("shows people who has what", async () => {
+  test("shows people the holder of each worker ID", async () => {
     const registry = await opened();
     const holder = { host: "node-1", ip: "10.0.0.1", pid: 7, instance: "orders-x2x9k" };
     const request = claimRequest({ namespace: "shown", workerId: 7, holder });
@@ -34,14 +34,41 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     expect(server.kubectl("get", "leases")).not.toContain("orders-x2x9k");
   });
 
-  test("refuses a token that was replaced: the next one is read, and nothing fails", async () => {
+  test("has other programs' leases beside the namespaces, which are listed alone", async () => {
+    const registry = await opened();
+    const { layout } = claimRequest();
+    for (const namespace of ["listed", "listed_", "listed_b"]) await registry.init({ namespace, layout });
+    await granted(registry, claimRequest({ namespace: "listed", workerId: 7 }));
+    const labels = { "snowlease/namespace": "listed_c" };
+    const annotations = { "snowlease/namespace": "{}" };
+    for (const metadata of [
+      { name: "node-1" },
+      { name: "snowlease-listed-d-facts" },
+      { name: "another", labels, annotations },
+    ]) {
+      const file = join(server.process.folder, "other.json");
+      writeFileSync(file, JSON.stringify({ apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec: {} }));
+      // The server publishes no schema to check it by.
+      server.kubectl("create", "--validate=false", `--filename=${file}`);
+    }
+    const list = async (): Promise<readonly string[]> =>
+      ((await registry.namespaces?.()) ?? []).filter((name) => name.startsWith("listed"));
+    expect(await list()).toEqual(["listed", "listed_", "listed_b"]);
+    expect(await registry.namespaces?.({ after: "listed", limit: 1 })).toEqual(["listed_"]);
+    const damaged = server.object("snowlease-listed-b-facts");
+    damaged.metadata.annotations["snowlease/namespace"] = "{}";
+    server.putBack(damaged);
+    expect(await list()).toEqual(["listed", "listed_", "listed_b"]);
+  });
+
+  test("refuses a replaced token: the registry reads the next one, and nothing fails", async () => {
     const registry = await opened();
     await granted(registry, claimRequest({ namespace: "rotated" }));
     server.rotate("second-token");
     await granted(registry, claimRequest({ namespace: "rotated" }));
   });
 
-  test("is logged in to by a program of the kubeconfig, whose answer no error shows", async () => {
+  test("is logged in to by a program of the kubeconfig, and no error shows that program's output", async () => {
     const { folder } = server.process;
     const apiVersion = "client.authentication.k8s.io/v1";
     const [script, file] = [join(folder, "login"), join(folder, "login-token")];
@@ -68,7 +95,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain("ExecCredential");
   });
 
-  test("serves a pod, by the files of its service account, which are read again", async () => {
+  test("serves a pod by the files of its service account, which the registry reads again", async () => {
     const { url, environment } = server.pod;
     for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -77,7 +104,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     server.rotate("fourth-token");
     const answer = await registry.claim(claimRequest({ namespace: "pod" }));
     expect(answer).toMatchObject({ outcome: "granted", workerId: 1 });
-    // The pod's namespace of Kubernetes is that of its files; it has no rights in another one.
+    // The pod's namespace of Kubernetes is that of its files; the pod has no rights in another one.
     const other = await opened(url.replace("kubernetes:", "kubernetes://others"));
     await expect(other.claim(claimRequest({ namespace: "pod" }))).rejects.toMatchObject({ code: "FORBIDDEN" });
     await expect(openKubernetes("kubernetes:?serviceAccount=/nowhere")).rejects.toMatchObject({
@@ -100,7 +127,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     await expect(registry.rehearse?.("rights")).rejects.toMatchObject({ code: "FORBIDDEN" });
   });
 
-  test("checks rights in a rehearsal, which changes nothing", async () => {
+  test("checks rights in a dry run, which changes nothing", async () => {
     const registry = await opened();
     await granted(registry, claimRequest({ namespace: "rehearsed" }));
     const before = server.kubectl("get", "leases", "--output=name");
@@ -108,7 +135,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     expect(server.kubectl("get", "leases", "--output=name")).toBe(before);
   });
 
-  test("is killed amid a claim: the claim is granted once it is back, and once only", async () => {
+  test("is killed during a claim: the claim is granted once, after the restart", async () => {
     const proxy = await ApiProxy.start(server);
     onTestFinished(() => proxy.stop());
     const registry = await opened(server.url(proxy.port), 60_000);
@@ -136,7 +163,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     expect(await registry.renew({ ...keyOf(request, grant), ...more })).toMatchObject({ outcome: "renewed" });
   });
 
-  test("that throttles gets each call again, when it says", async () => {
+  test("that throttles gets each call again, at the time that it asks for", async () => {
     const busy = await Kubernetes.start(["--max-requests-inflight=2", "--max-mutating-requests-inflight=1"]);
     onTestFinished(() => busy.remove());
     const registry = await opened(busy.url(), 60_000);

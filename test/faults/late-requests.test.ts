@@ -74,7 +74,7 @@ describe.each(stores)("requests that reach $name late", ({ missing, start }) => 
       return ids;
     }
 
-    /** Keeps everything on its way to the server for longer than clocks may differ. */
+    /** Delays everything on its way to the server by more than the tolerated clock difference. */
     async function held<Answer>(work: () => Promise<Answer>): Promise<Answer> {
       proxy.set({ toServer: "hold" });
       const answer = work();
@@ -89,12 +89,12 @@ describe.each(stores)("requests that reach $name late", ({ missing, start }) => 
       expect(claimed.state).toBe("held");
     });
 
-    test("a renewal is told that the answer came late, and the next one is accepted", async () => {
+    test("a renewal reports that the answer came late, and the next one is accepted", async () => {
       const { lease: claimed } = await lease();
       const codes: string[] = [];
       claimed.on("renew-failed", ({ error }) => codes.push(error.code));
       const renewed = await held(() => claimed.renew());
-      // A store may know by itself how long the request had to wait.
+      // A store may itself know how long the request waited.
       expect(codes).toEqual(renewed ? [] : ["REGISTRY_UNAVAILABLE"]);
       expect(await claimed.renew()).toBe(true);
     });

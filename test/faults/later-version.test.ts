@@ -17,17 +17,17 @@ const workerId = 7;
 
 /** What a later version adds to a store, and this version does not know. */
 interface Additions {
-  /** Adds it beside a holder of this version, while that one is connected. */
+  /** Adds it while a holder of this version is connected. */
   add(): Promise<void>;
   /** Writes a value into each addition: to the record of worker ID 7, its history and the namespace. */
   write(value: string): Promise<void>;
   /** The values of the record, then those of the namespace. */
   values(): Promise<readonly unknown[]>;
-  /** The value that the history of worker ID 7 has at a fence. */
+  /** The value in the history of worker ID 7 at a fence. */
   noted(fence: number): Promise<unknown>;
 }
 
-/** Does all that holders and operators do, as this version, while a later one writes into the same record. */
+/** Does everything that holders and operators do, as this version, while a later one writes into the same record. */
 async function liveBeside(registry: Registry, additions: Additions): Promise<void> {
   await registry.init({ namespace, layout, new: true });
   const holder = { host: "beta", ip: "10.0.0.2", pid: 2, instance: "" };
@@ -50,7 +50,7 @@ async function liveBeside(registry: Registry, additions: Additions): Promise<voi
     const answer = await step("renew", () => registry.renew({ ...key, clock: Date.now(), window: 3000 }));
     expect(answer.outcome).toBe("renewed");
   };
-  /** Returns what the later version had written last when the claim began. */
+  /** Returns the later version's last value before the claim. */
   const claim = async (): Promise<string> => {
     const wish = claimRequest({ workerId, holder });
     key = keyOf(wish, await step("claim", () => granted(registry, wish)));
@@ -75,7 +75,7 @@ async function liveBeside(registry: Registry, additions: Additions): Promise<voi
   expect(await step("unpin", () => registry.unpin(namespace, workerId))).toBe(true);
   await renew();
 
-  // Another pool cuts the bands, so the record is filed under another name.
+  // Another pool changes the bands, so the record is filed under another name.
   const pool = { first: 4, last: 9 };
   const other = claimRequest({ pool });
   const grant = await step("claim in another pool", () => granted(registry, other));
@@ -105,7 +105,7 @@ async function liveBeside(registry: Registry, additions: Additions): Promise<voi
   expect(await step("prune all", () => registry.prune(namespace, Date.now() + 1e6))).toBeGreaterThanOrEqual(2);
   await renew();
 
-  // A holder that never gives back, and the next one.
+  // A holder that does not give back, and the next one.
   await step("reset", () =>
     registry.forceRelease({ namespace, workerId, force: true, fence: key.fence, resetWindow: true }),
   );
@@ -142,7 +142,7 @@ test("sqlite: columns and a table that a later version added are kept by every w
       one(`SELECT later FROM history WHERE worker_id = ${workerId} AND fence = ${fence}`)["later"],
   };
   await liveBeside(registry, additions);
-  // A process that opens the file only now.
+  // A process that opens the file after the change.
   await granted(await openSqlite(path), claimRequest({ workerId: 8 }));
 
   raw.exec("PRAGMA user_version = 2");
@@ -246,7 +246,7 @@ describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
         noted: (fence) => later(`${history} WHERE worker_id = ${workerId} AND fence = ${fence}`),
       };
       await liveBeside(await opened(), additions);
-      // A process that connects only now.
+      // A process that connects after the change.
       await granted(await opened(), claimRequest({ workerId: 8 }));
     });
   });

@@ -18,10 +18,10 @@ afterEach(async () => {
   for (const end of ended.splice(0).toReversed()) await end();
 });
 
-/** Where a fleet gets its worker IDs from. */
+/** The source of a fleet's worker IDs. */
 interface Source {
   readonly url: string;
-  /** The registry to which it moves; default: a file. */
+  /** The registry to which the fleet moves; default: a file. */
   readonly registry?: string;
 }
 
@@ -50,16 +50,16 @@ async function ensemble(): Promise<Source> {
   return { url: server.url() };
 }
 
-/** A source, the layout of its IDs, and whether a plan has to take another way than the plain one. */
+/** A source, the layout of its IDs, and whether the plain plan does not work for it. */
 interface Case {
   readonly scheme: string;
   readonly missing?: string | undefined;
   readonly layout?: string;
   readonly more?: readonly string[];
   readonly start: () => Promise<Source>;
-  /** The plain plan is refused; what its advice says is planned instead. */
+  /** The plain plan is refused; the test plans what its advice says. */
   readonly refused?: RegExp;
-  /** A host goes on with its worker ID. */
+  /** A host keeps its worker ID. */
   readonly keeps?: boolean;
 }
 
@@ -83,14 +83,14 @@ const cases: readonly Case[] = [
   { scheme: "cosid-sql", missing: mariadbMissing, layout: cosid, start: mariadb, refused: /can hand out each/ },
 ];
 
-/** A fleet under way. */
+/** A moving fleet. */
 class Fleet {
   readonly sandbox = new Sandbox();
   readonly files: string[] = [];
   readonly registry: readonly string[];
   readonly #case: Case;
   readonly #source: Source;
-  /** Of what is leased. */
+  /** The range that is leased. */
   layout = westid;
 
   constructor(of: Case, source: Source) {
@@ -146,13 +146,13 @@ class Fleet {
     return readFileSync(this.files[i] ?? "", "utf8").split("\n").length - 1;
   }
 
-  /** Waits until each program that runs has made some. */
+  /** Waits until each running program has made some. */
   async working(processes: readonly CliProcess[]): Promise<void> {
     for (const process of processes) if (process.isOver) throw new Error(process.stderr);
     while (this.files.some((_, i) => this.count(i) < 30)) await sleep(20);
   }
 
-  /** IDs that two programs made, and how many there are in all. */
+  /** IDs that two programs made, and the count of all. */
   repeated(): { readonly twice: number; readonly all: number } {
     const seen = new Set<string>();
     let twice = 0;
@@ -171,7 +171,7 @@ async function stopped(process: CliProcess, signal: NodeJS.Signals = "SIGTERM"):
   await process.ended;
 }
 
-/** Makes the namespace that a plan is for, and applies the plan. */
+/** Creates the namespace for a plan, and applies the plan. */
 async function applied(fleet: Fleet, planned: CliResult): Promise<void> {
   expect(planned).toMatchObject({ code: 0 });
   const { layout } = JSON.parse(readFileSync(join(fleet.sandbox.work, "snowlease-migration.json"), "utf8"));
@@ -204,7 +204,7 @@ test.each([
   { scheme: "westid-redis", missing: redisMissing, start: redis, query: "?beside=westid" },
   { scheme: "westid-sql", missing: mariadbMissing, start: mariadb, query: "" },
 ])(
-  "beside $scheme, in its very store, a fleet moves although it goes on handing out worker IDs",
+  "beside $scheme, in the same store, a fleet moves although that scheme goes on handing out worker IDs",
   async ({ query, ...of }) => {
     if (of.missing !== undefined) return;
     const source = await of.start();
@@ -213,7 +213,7 @@ test.each([
   180_000,
 );
 
-test("a host that takes a leased number from its address is a conflict that names both, and nothing is finished", async () => {
+test("a host that takes a leased worker ID from its address is a conflict: the message names both, and `finish` finishes nothing", async () => {
   const of: Case = { scheme: "ip", start: async () => ({ url: "" }) };
   const fleet = new Fleet(of, await of.start());
   const { process } = await fleet.old(11);
@@ -251,11 +251,11 @@ async function run(fleet: Fleet, of: Case): Promise<void> {
   const moved = async (last: number, old: Started, signal?: NodeJS.Signals): Promise<void> => {
     await stopped(old.process, signal);
     const lease = await fleet.lease(last);
-    // The first Leaf has 0 whatever its node says.
+    // The first Leaf has worker ID 0 even if its node says otherwise.
     if (of.keeps === true && old.workerId !== 0) expect(lease.workerId).toBe(old.workerId);
     runs.push(lease.process);
   };
-  // One after the other: what one gives back, the next that starts gets.
+  // One after the other: the next program gets the worker ID that the previous one gave back.
   await moved(11, a);
   const e = await fleet.old(21);
   await moved(12, b, "SIGKILL");

@@ -10,7 +10,7 @@ import { textOf } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { RedisCluster } from "../support/redis-groups.ts";
 
-/** As many numbers as the layout has: what a source holds is told, whatever comes of it. */
+/** The layout has as many worker IDs as a source can have, so a read reports all that the source holds. */
 const westid = layouts.westid;
 
 async function read(from: Exclude<SourceKind, "ip">, url: string, layout = westid): Promise<SourceContents> {
@@ -18,12 +18,12 @@ async function read(from: Exclude<SourceKind, "ip">, url: string, layout = westi
   return (await readSource(from, url, how)).findings;
 }
 
-/** A plan of a source, as it is read back from its file. */
+/** A plan of a source, as read back from its file. */
 async function planned(from: Exclude<SourceKind, "ip">, url: string, layout = westid): Promise<Plan> {
   const findings = await read(from, url, layout);
   const about = { namespace: "orders", layout, from, source: "there", now: Date.now() };
   const old = { sourceLayout: layout, numbers: layout.pool.last + 1 };
-  // Where nothing is left to lease it is refused, which is another's test.
+  // A plan that leaves nothing to lease is refused; another test covers that.
   const { plan } = await makePlan({ ...findings, reach: { next: "none", highest: -1 } }, { ...about, ...old });
   return readPlan(planText(plan), "plan.json");
 }
@@ -45,7 +45,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     await server.client().flushall();
   });
 
-  test("westid: what our own leases left there is no program of the old scheme", async () => {
+  test("westid: entries of our own leases are not programs of the old scheme", async () => {
     const client = server.client();
     const registry = await openRedis(server.url());
     try {
@@ -53,7 +53,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
       const at = (host: string): object => ({ holder: { host, ip: "10.0.0.5", pid: 4711, instance: "" } });
       const live = claimRequest({ namespace: "default", layout: westid.fingerprint, clock: Date.now(), ...at("live") });
       expect(await granted(registry, live)).toMatchObject({ workerId: 0 });
-      // Given back without a word of what was used: its window goes on, and the key with it.
+      // Released without usage: its window goes on, and so does the key.
       const rests = claimRequest({
         namespace: "default",
         layout: westid.fingerprint,
@@ -69,7 +69,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     }
     expect(await client.exists("workerId:use:0", "workerId:use:1", "workerId:use:2")).toBe(3);
     expect(await refused("westid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key workerId:use:N/);
-    // Java takes a number over that stands in the list of its own address, whoever has it.
+    // A Java process takes over a worker ID in the list of its own address, even if another process holds it.
     await client.set("workerId:use:2", "12x10.0.0.8xjava");
     await client.set("workerId:use:3", "13x10.0.0.8xjava");
     expect(shown(await read("westid-redis", server.url()))).toEqual([
@@ -78,7 +78,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     ]);
   });
 
-  test("westid: a number that stands in a list is one that a program there takes again", async () => {
+  test("westid: a program takes a worker ID again that stands in a list of its address", async () => {
     const client = server.client();
     await client.set("workerId:use:1", "811x10.0.0.7xalpha");
     await client.rpush("workerId:pid:10.0.0.7", "811x1", "700x1");
@@ -104,7 +104,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     ]);
   });
 
-  test("westid: all of a long list, and of many keys, counts", async () => {
+  test("westid: long lists and many keys are read completely", async () => {
     const client = server.client();
     await client.rpush("workerId:pid:10.0.0.7", ...Array.from({ length: 2500 }, (_, i) => `${100 + i}x${i % 1024}`));
     const others = Array.from({ length: 20_000 }, (_, i) => [`workerId:other:${i}`, "x"]).flat();
@@ -130,7 +130,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     ["127.0.1.1", "loopback"],
     ["254.128.0.0", "first 4 bytes of an IPv6 address"],
     ["32.1.13.184", "first 4 bytes of an IPv6 address"],
-  ])("westid: %s is no address to know a host by", async (ip, why) => {
+  ])("westid: %s does not identify a host", async (ip, why) => {
     const client = server.client();
     await client.set("workerId:use:1", `811x${ip}xalpha`);
     await client.rpush(`workerId:pid:${ip}`, "811x1");
@@ -139,7 +139,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     expect(findings.remarks).toEqual([expect.stringMatching(new RegExp(`^${ip} does not identify a host: .*${why}`))]);
   });
 
-  test("CosId: a namespace whose instances have all given back, or that only counted, is found", async () => {
+  test("CosId: a namespace is found also if all its instances have given back, or if it only counted", async () => {
     const client = server.client();
     const ranges = async (): Promise<unknown> =>
       (await planned("cosid-redis", server.url())).retired.map(({ first, last }) => [first, last]);
@@ -148,7 +148,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     await client.del("cosid:{orders}:adder");
     await client.hset("cosid:{orders}:revert", { 4: "1795000000000" });
     expect(await ranges()).toEqual([[0, 4]]);
-    // The counters of its segments are none of its machine IDs'.
+    // The counters of its segments are not counters of machine IDs.
     await client.set("cosid:{orders.invoice}.adder", "1000");
     expect(await ranges()).toEqual([[0, 4]]);
     await client.hset("cosid:{bills}:itc_idx", { a: "0|0" });
@@ -181,7 +181,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
     }
   });
 
-  test("a source that holds nothing is NOT_FOUND, whichever it is", async () => {
+  test("a source that holds nothing is NOT_FOUND, for each kind of source", async () => {
     const client = server.client();
     expect(await refused("westid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key workerId:use:N/);
     expect(await refused("cosid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key cosid:/);
@@ -211,7 +211,7 @@ describe.each(databases)("numbers of a fleet in $name", ({ missing, start, diale
       );
     });
 
-    test("uid-generator: its counter counts, also where the rows are gone", async () => {
+    test("uid-generator: its counter counts even if the rows are gone", async () => {
       const uid = layouts.uid;
       for (const host of ["10.0.0.7", "10.0.0.8", "gone", "gone"]) {
         await server.query(`INSERT INTO WORKER_NODE (HOST_NAME) VALUES ('${host}')`);
@@ -223,7 +223,7 @@ describe.each(databases)("numbers of a fleet in $name", ({ missing, start, diale
       expect(await retired()).toMatchObject([{ first: 1, last: 4, forGood: true }]);
     });
 
-    test.skipIf(dialect !== "postgres")("uid-generator: a sequence that this user cannot read is told", async () => {
+    test.skipIf(dialect !== "postgres")("uid-generator: the plan reports an unreadable sequence", async () => {
       await server.query("INSERT INTO WORKER_NODE (HOST_NAME) VALUES ('a')");
       await server.query("CREATE ROLE looker LOGIN");
       await server.query("GRANT SELECT ON WORKER_NODE TO looker");
@@ -235,7 +235,7 @@ describe.each(databases)("numbers of a fleet in $name", ({ missing, start, diale
       expect((await planned("uid-generator", url, layouts.uid)).hosts).toHaveLength(1);
     });
 
-    test("CosId: a number above the layout is refused, also one that was given back", async () => {
+    test("CosId: a number above the layout is refused, even one that was given back", async () => {
       for (const [id, instance] of [
         [0, "10.0.0.7:80"],
         [5000, ""],
@@ -249,7 +249,7 @@ describe.each(databases)("numbers of a fleet in $name", ({ missing, start, diale
       expect((await planned("cosid-sql", server.url(), wide)).retired).toHaveLength(2);
     });
 
-    test("a source that holds nothing is NOT_FOUND, whichever it is", async () => {
+    test("a source that holds nothing is NOT_FOUND, for each kind of source", async () => {
       const row = "INSERT INTO workerid_assign VALUES (9, 46, 'lease@0a1b2c3d4', 'ours', CURRENT_TIMESTAMP)";
       for (const statement of ["SELECT 1", row]) {
         await server.query(statement);

@@ -15,7 +15,7 @@ import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-/** Of one bit more than the sources hand out, so that something is left to lease beside each of them. */
+/** One bit more than the sources hand out, so that something is left to lease beside each of them. */
 const layout = Layout.parse("timestamp:40,worker:11,sequence:12@1490346283706/1");
 const numbers = 1024;
 const namespace = "orders";
@@ -27,7 +27,7 @@ async function planned(from: Exclude<SourceKind, "ip">, url: string) {
   return { findings, ...(await makePlan(findings, about)) };
 }
 
-/** Goes through a whole migration with a plan, forth and back, and says what was pinned besides what the source can still hand out. */
+/** Goes through a whole migration with a plan, there and back. Returns the pins that are not merely within reach of the source. */
 async function whole(plan: Plan): Promise<unknown[]> {
   const registry = memoryRegistry();
   await registry.init({ namespace, layout: plan.layout });
@@ -45,7 +45,7 @@ async function whole(plan: Plan): Promise<unknown[]> {
   return pins.filter(([, , , reason]) => !/can hand it out again|^handed out by|^kept for/.test(String(reason)));
 }
 
-/** What is wrong with a URL. */
+/** The error for a URL. */
 async function refused(from: Exclude<SourceKind, "ip">, url: string): Promise<unknown> {
   return planned(from, url).then(() => "nothing", textOf);
 }
@@ -72,13 +72,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     await server.client().rpush(`workerId:pid:${ip}`, `${pid}x${workerId}`);
   }
 
-  test("westid: its numbers are pinned for nobody, since it hands out again what was given back", async () => {
+  test("westid: its worker IDs are pinned without an owner, since it hands them out again once given back", async () => {
     await westid(0, 811, "10.0.0.7", "alpha");
     await westid(1, 812, "10.0.0.7", "alpha");
     await westid(2, 44, "10.0.0.8", "boxxer-x");
     await server.client().set("workerId:use:5", "somebody");
     await server.client().hset("workerId:use:6", "a", "b");
-    // Its key is gone, and a program at that address takes it all the same. The list of a lease is no program's.
+    // Its key is gone, but a program at that address still takes it. The list of a lease belongs to no program.
     await server.client().rpush("workerId:pid:10.0.0.9", "77x8", "no pair");
     await server.client().rpush("workerId:pid:lease@10.0.0.9", "78x9");
     const before = await everything();
@@ -100,7 +100,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     expect(await everything()).toEqual(before);
   });
 
-  test("westid on the very Redis of the leases: its entry stays, and the host gets another number", async () => {
+  test("westid on the same Redis as the leases: its entry stays, and the host gets another worker ID", async () => {
     await westid(0, 811, "10.0.0.7", "alpha");
     const before = await everything();
     const registry = await openRedis(server.url());
@@ -130,7 +130,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     expect(theirs.filter(([key]) => keys.has(key))).toEqual(before);
   });
 
-  test("CosId: every number that was ever given out is pinned, and nobody takes one over", async () => {
+  test("CosId: every number that was ever given out is pinned, and no host takes one over", async () => {
     const client = server.client();
     await client.hset("cosid:{orders}:itc_idx", { "10.0.0.7:8080": "0|1795000000000", "pod-1:8080": "2|0", odd: "x" });
     await client.hset("cosid:{orders}:revert", { 1: "1795000000000" });
@@ -153,7 +153,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     expect(await refused("cosid-redis", server.url("?namespace=bills"))).toMatch(/^NOT_FOUND: There is no key cosid:/);
   });
 
-  test("a user who may only read is enough", async () => {
+  test("a user with read rights only is enough", async () => {
     const client = server.client();
     await client.call(
       "ACL",
@@ -175,11 +175,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs in Redis
     const denied = ((await client.call("ACL", "LOG")) as unknown[][]).map(
       (entry) => entry[entry.indexOf("object") + 1],
     );
-    // That is the driver, which looks whether the server has loaded its data.
+    // The driver does that: it checks whether the server has loaded its data.
     expect(denied.filter((command) => command !== "info")).toEqual([]);
   });
 
-  test("what is not there, and a URL of another kind, are told in a line", async () => {
+  test("missing sources, and URLs of another kind, are reported in one line", async () => {
     expect(await refused("westid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key workerId:use:N/);
     expect(await refused("cosid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key cosid:/);
     expect(await refused("leaf", server.url())).toMatch(
@@ -210,12 +210,12 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
     });
     afterAll(() => server.remove());
 
-    /** Every row of every table that a source may be. */
+    /** Every row of every table that may be a source. */
     async function everything(): Promise<unknown> {
       return Promise.all(tables.map((table) => server.query(`SELECT * FROM ${table} ORDER BY 1`)));
     }
 
-    test("westid: its numbers are pinned for nobody; ours on the same table are left out", async () => {
+    test("westid: its worker IDs are pinned without an owner; ours on the same table are left out", async () => {
       const rows = ["(3, 44, '10.0.0.7', 'alpha'", "(4, 45, '10.0.0.8', 'beta'", "(9, 46, 'lease@0a1b2c3d4', 'ours'"];
       for (const row of rows) await server.query(`INSERT INTO workerid_assign VALUES ${row}, CURRENT_TIMESTAMP)`);
       await server.query("INSERT INTO workerid_assign VALUES (5, 1, 'unknown', 'no address', CURRENT_TIMESTAMP)");
@@ -235,7 +235,7 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
           `INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE) VALUES ('${host}', '1-2', 2, CURRENT_DATE)`,
         );
       }
-      // A row that was deleted, and a start that failed, have used numbers up as well; a crash of PostgreSQL up to 32 more.
+      // A deleted row and a failed start use up numbers, too; a crash of PostgreSQL up to 32 more.
       await server.query(
         `INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE) VALUES ('gone', '1-2', 2, CURRENT_DATE)`,
       );
@@ -250,19 +250,19 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
         [2, undefined, 0, "retired, used by 10.0.0.8"],
         [3, undefined, 0, "retired, used by 10.0.0.7"],
         [4, undefined, 0, "retired, used by docker-1"],
-        // Its row is gone, and the counter knows.
+        // Its row is gone, but the counter counts it.
         [5, undefined, 0, "burnt by uid-generator, which may have used times ahead of the clock"],
       ]);
       const registry = memoryRegistry();
       await registry.init({ namespace, layout: plan.layout });
       await applyPlan({ registry, plan });
       const { pins, staying } = await prepareFinish({ registry, plan }, 1000, true);
-      // Number 0, which is none of its own, what PostgreSQL may skip, and what was kept for its next starts.
+      // Number 0 (never one of its own), numbers that PostgreSQL may skip, and those for its next starts.
       expect([pins.length, staying]).toEqual([1 + highest - 5 + 16, 5]);
       expect(await everything()).toEqual(before);
     });
 
-    test("CosId: every machine ID of the namespace is pinned for nobody", async () => {
+    test("CosId: every machine ID of the namespace is pinned without an owner", async () => {
       await server.query(
         "INSERT INTO cosid_machine VALUES ('orders.0', 'orders', 0, 1795000000000, '10.0.0.7:80', 1, 0)",
       );
@@ -281,7 +281,7 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
       expect(await everything()).toEqual(before);
     });
 
-    test("a user who may only read is enough", async () => {
+    test("a user with read rights only is enough", async () => {
       const isMysql = dialect === "mysql";
       await server.query(isMysql ? "CREATE USER reader@'%'" : "CREATE ROLE reader LOGIN");
       for (const table of tables) {
@@ -302,7 +302,7 @@ describe.each(databases)("worker IDs in $name", ({ missing, start, dialect }) =>
       }
     });
 
-    test("a table that is not there, or is another program's, is told in a line", async () => {
+    test("a table that is missing or belongs to another program is reported in one line", async () => {
       const before = await server.query("SELECT * FROM cosid_machine");
       await server.query("ALTER TABLE cosid_machine RENAME TO kept_machine");
       expect(await refused("cosid-sql", server.url())).toMatch(
@@ -324,7 +324,7 @@ driveStandIn();
 describe.skipIf(oracleStandIn.missing !== undefined)(
   oracleStandIn.missing ?? "worker IDs in Oracle (a stand-in)",
   () => {
-    test("westid, uid-generator and CosId: read as on any other database, and left as they are", async () => {
+    test("westid, uid-generator and CosId: read as on any other database, and left unchanged", async () => {
       const server = await oracleStandIn.start();
       try {
         const text = "VARCHAR2(100) NOT NULL";
@@ -389,7 +389,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "worker IDs 
     });
   }
 
-  /** Every node below one, with what it holds and how often it and its children were written. */
+  /** Every node below a path: its content, and how often it and its children were written. */
   async function everything(path = "/snowflake"): Promise<unknown[]> {
     const [data, stat] = await new Promise<[string, unknown]>((resolve, reject) => {
       client.getData(path, (error, data, stat) =>
@@ -403,7 +403,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "worker IDs 
     return [[path, data, JSON.stringify(stat)], ...below.flat()];
   }
 
-  test("a host goes on with its number behind the times that it told; 0 is nobody's", async () => {
+  test("a host keeps its worker ID, after its recorded times; worker ID 0 has no owner", async () => {
     expect(await refused("leaf", url())).toMatch(/^NOT_FOUND: There is no node in \/snowflake\/NAME\/forever/);
     const timestamp = Date.now();
     for (const path of ["/snowflake", "/snowflake/orders", "/snowflake/orders/forever"]) await made(path);
@@ -414,7 +414,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "worker IDs 
     }
     await made("/snowflake/orders/forever/10.0.0.9:8080-", "no JSON", sequential);
     await made("/snowflake/orders/forever/stray");
-    // What was deleted counts, too: the next node gets a number behind it.
+    // A deleted node counts, too: the next node gets a number above it.
     await made("/snowflake/orders/forever/10.0.0.10:8080-", "", sequential);
     await new Promise<void>((resolve) =>
       client.remove("/snowflake/orders/forever/10.0.0.10:8080-0000000005", () => resolve()),

@@ -13,10 +13,10 @@ const layout = layouts.westid;
 const maxClockSkew = 2000;
 const window = 4000;
 
-/** 30 hosts; two and two of them have the same last ten bits. */
+/** 30 hosts, which share their last ten bits in pairs. */
 const fleet: readonly FleetHost[] = [
   ...Array.from({ length: 28 }, (_, i) => `10.0.0.${i + 1}`),
-  // The first collides inside its rack, the second with a host of another one.
+  // The first shares them with a host of its own rack, the second with a host of another one.
   "10.0.4.1",
   "10.0.8.2",
 ].map((address, i) => ({ name: `host-${i}`, address, workerId: i < 28 ? i + 1 : i - 27 }));
@@ -40,7 +40,7 @@ afterEach(async () => {
   for (const end of ended.splice(0).toReversed()) await end();
 });
 
-/** The text of each number of hosts that make the same ID, by ID. */
+/** The hosts that make the same ID, as text, by ID. */
 function repeated(racks: readonly Rack[]): Map<string, string[]> {
   const makers = new Map<string, string[]>();
   for (const rack of racks) {
@@ -59,7 +59,7 @@ function repeated(racks: readonly Rack[]): Map<string, string[]> {
 
 describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $name", ({ missing, start }) => {
   test.skipIf(missing !== undefined)(
-    "makes no ID twice but where two hosts have the same number, until one of them has moved",
+    "makes no ID twice but where two hosts have the same worker ID, until one of them has moved",
     async () => {
       const server = await start();
       ended.push(() => server.remove());
@@ -69,7 +69,7 @@ describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $nam
       await cli("init", "--new", ...registry, "--max-clock-skew", `${maxClockSkew}`, "--max-window", "60s");
 
       const options = { registry: server.url(), namespace: "orders", window };
-      // One and its rival stand beside each other, so that there are duplicates for certain.
+      // Two hosts of a pair stand beside each other, so that duplicates are certain.
       const [first, ...others] = [fleet[28], ...fleet.slice(0, 28), fleet[29]] as [FleetHost, ...FleetHost[]];
       const order = [first, ...others];
       const racks = [0, 1, 2, 3, 4, 5].map((i) => new Rack(order.slice(5 * i, 5 * i + 5), options, sandbox.work));
@@ -89,7 +89,7 @@ describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $nam
       );
       await cli("migrate", "apply", ...registry);
 
-      // The danger that all of this is about is there.
+      // The danger that this test is about is there.
       const collided = (): Set<string> =>
         new Set([...repeated(racks).values()].map((names) => names.toSorted().join()));
       while (collided().size < 2) await sleep(50);
@@ -110,7 +110,7 @@ describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $nam
       expect(renumbered.size).toBe(4);
       expect(fleet.filter(({ workerId }) => renumbered.has(workerId))).toEqual([]);
 
-      // Everybody has made something where the last one opened its window.
+      // Every host has made IDs at times where the last one opened its window.
       const counts = async (): Promise<number[]> =>
         (await Promise.all(racks.map((rack) => rack.made()))).flatMap((made) => Object.values(made));
       while ((await counts()).some((count) => count === 0)) await sleep(50);
@@ -146,7 +146,7 @@ describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $nam
       const all = await sandbox.run(["audit", "--json", ...limit, ...files("old"), ...files("leased")]);
       const { duplicates, findings } = JSON.parse(all.stdout) as { duplicates: number; findings: { id: string }[] };
       expect([duplicates, new Set(findings.map(({ id }) => id))]).toEqual([twice.size, new Set(twice.keys())]);
-      // Whatever was made with a lease lies inside a window on record.
+      // Every ID made with a lease lies in a recorded window.
       const leased = await sandbox.run(["audit", "--json", ...registry, ...files("leased")]);
       expect(JSON.parse(leased.stdout)).toMatchObject({ duplicates: 0, outside: 0, invalid: 0 });
     },

@@ -34,7 +34,7 @@ const stores = [
 ];
 
 describe.each(stores)("a pool in $name that is narrowed, moved and widened under its holders", ({ missing, start }) => {
-  test.skipIf(missing !== undefined)("keeps to its limits, and not one ID comes twice", async () => {
+  test.skipIf(missing !== undefined)("keeps to its limits, and no ID comes twice", async () => {
     const registry = await start();
     const made: bigint[] = [];
     const open = (pool: string): Promise<Snowflake> =>

@@ -14,7 +14,7 @@ import { freePort } from "../support/servers.ts";
 import { openSql } from "../support/sql.ts";
 
 /*
- * The real driver against whoever may sit on a port. No Oracle is needed for that; what one says in words of its own is in
+ * The real driver, against any server that may listen on a port. This needs no Oracle; the error texts of a real Oracle are in
  * test/unit/oracle-errors.test.ts.
  */
 
@@ -23,8 +23,8 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
 });
 
-/** Somebody on a port of this machine; every connection that is open is among `sockets`. */
-async function somebody(
+/** A server on a port of this machine; `sockets` has its open connections. */
+async function serverThat(
   greet: (socket: Socket) => void,
   server: Server = createServer(),
 ): Promise<{ port: number; sockets: Set<Socket> }> {
@@ -47,7 +47,7 @@ async function somebody(
   return { port: (server.address() as AddressInfo).port, sockets };
 }
 
-/** What a claim at a port comes to: one line, and no password in it. */
+/** The error of a claim at a port: one line, without the password. */
 async function failureAt(port: number, query = "", timeout = 1200, host = "127.0.0.1"): Promise<SnowleaseError> {
   const registry = await openSql(`oracle://ada:s3cret@${host}:${port}/ids${query}`, timeout);
   const error: unknown = await registry.claim(claimRequest()).catch((error: unknown) => error);
@@ -58,7 +58,7 @@ async function failureAt(port: number, query = "", timeout = 1200, host = "127.0
   return error;
 }
 
-/** What collects garbage for a while. */
+/** Collects garbage for a while. */
 const collecting =
   "for (let i = 0; i < 20; i++) { gc(); await new Promise((go) => setTimeout(go, 50)); } console.log(`done`);";
 
@@ -70,7 +70,7 @@ function packet(type: number, body: Buffer): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** How a listener refuses: reasons, length, text. */
+/** A listener's refusal: reasons, length, text. */
 function refusal(code: number): Buffer {
   const text = Buffer.from(
     `(DESCRIPTION=(TMP=)(VSNNUM=318767104)(ERR=${code})(ERROR_STACK=(ERROR=(CODE=${code})(EMFI=4))))`,
@@ -80,7 +80,7 @@ function refusal(code: number): Buffer {
   return packet(4, Buffer.concat([head, text]));
 }
 
-/** How it lets a client in: version 318, the usual sizes, and no talk of encryption: what comes next is the login. */
+/** A listener's acceptance: version 318, the usual sizes, no encryption. The login comes next. */
 function acceptance(): Buffer {
   const body = Buffer.alloc(37);
   body.writeUInt16BE(318, 0);
@@ -93,7 +93,7 @@ function acceptance(): Buffer {
 }
 
 describe("the driver of Oracle", () => {
-  test("nobody on the port", async () => {
+  test("a closed port", async () => {
     const { code, message } = await failureAt(await freePort());
     expect([code, message]).toEqual([
       "REGISTRY_UNAVAILABLE",
@@ -101,16 +101,18 @@ describe("the driver of Oracle", () => {
     ]);
   });
 
-  test("a name that no host has", async () => {
+  test("an unknown host name", async () => {
     const { code, message } = await failureAt(1521, "", 1200, "nowhere.invalid");
     expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
   });
 
   test.each([
-    ["says nothing at all", undefined],
+    ["never answers", undefined],
     ["lets in and says nothing more", acceptance()],
-  ])("somebody who %s: in time, and no connection is left", async (_, greeting) => {
-    const { port, sockets } = await somebody((socket) => socket.once("data", () => greeting && socket.write(greeting)));
+  ])("a server that %s: refused in time, and no connection is left", async (_, greeting) => {
+    const { port, sockets } = await serverThat((socket) =>
+      socket.once("data", () => greeting && socket.write(greeting)),
+    );
     const { code, message } = await failureAt(port);
     expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
     while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -118,19 +120,19 @@ describe("the driver of Oracle", () => {
 
   test.each([
     ["hangs up", (socket: Socket) => socket.destroy()],
-    ["hangs up once it is asked", (socket: Socket) => socket.once("data", () => socket.destroy())],
+    ["hangs up after the first request", (socket: Socket) => socket.once("data", () => socket.destroy())],
     ["speaks HTTP", (socket: Socket) => socket.end("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")],
     ["speaks nonsense", (socket: Socket) => socket.once("data", () => socket.write(Buffer.alloc(4096, 0xa5)))],
     [
-      "sends a packet of no known type",
+      "sends a packet of an unknown type",
       (socket: Socket) => socket.once("data", () => socket.write(packet(99, Buffer.alloc(64)))),
     ],
     [
       "lets in with nonsense",
       (socket: Socket) => socket.once("data", () => socket.write(Buffer.concat([acceptance(), Buffer.alloc(999, 7)]))),
     ],
-  ])("somebody who %s", async (_, greet) => {
-    const { port, sockets } = await somebody(greet);
+  ])("a server that %s", async (_, greet) => {
+    const { port, sockets } = await serverThat(greet);
     const { code, message } = await failureAt(port);
     expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("nothing was changed")]);
     while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -142,14 +144,14 @@ describe("the driver of Oracle", () => {
     [12_528, "is starting or stopping", "ORA-12528"],
   ])("a listener that refuses with %i is asked again until the deadline", async (number, says, told) => {
     let asked = 0;
-    const { port } = await somebody((socket) => socket.once("data", () => (asked++, socket.end(refusal(number)))));
+    const { port } = await serverThat((socket) => socket.once("data", () => (asked++, socket.end(refusal(number)))));
     const { code, message } = await failureAt(port);
     expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining(says)]);
     expect(message).toContain(told);
     expect(asked).toBeGreaterThan(1);
   });
 
-  /** What a program of its own is refused with. */
+  /** What a separate program prints when it is refused. */
   async function programAt(where: string, env: NodeJS.ProcessEnv = {}, end = ""): Promise<string> {
     const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
     const script = `const { snowlease } = await import(${JSON.stringify(dist)});
@@ -166,17 +168,17 @@ describe("the driver of Oracle", () => {
     return told.trim();
   }
 
-  test("a program that gave up ends at once, whoever keeps silent", async () => {
-    const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
+  test("a program ends as soon as it gives up, even if the server stays silent", async () => {
+    const { port } = await serverThat((socket) => socket.once("data", () => socket.write(acceptance())));
     expect(await programAt(`127.0.0.1:${port}/ids`)).toMatch(/^REGISTRY_UNAVAILABLE /);
   });
 
   test("a program goes on when a connection that was cut off is garbage-collected", async () => {
-    const { port } = await somebody((socket) => socket.once("data", () => socket.write(acceptance())));
+    const { port } = await serverThat((socket) => socket.once("data", () => socket.write(acceptance())));
     expect(await programAt(`127.0.0.1:${port}/ids`, { NODE_OPTIONS: "--expose-gc" }, collecting)).toMatch(/done$/);
   });
 
-  test("nothing of it is another for a program's own connections", async () => {
+  test("the driver's own code stays the same for a program's own connections", async () => {
     const file: string = "oracledb/lib/thin/sqlnet/networkSession.js";
     const { default: session } = (await import(file)) as { default: { NetworkSession: { prototype: object } } };
     const { prototype } = session.NetworkSession;
@@ -188,7 +190,7 @@ describe("the driver of Oracle", () => {
     }
   });
 
-  test("how a program's own connections log in is not how ours do", async () => {
+  test("our connections log in by their own settings, not by those of the program", async () => {
     const port = await freePort();
     const before = { externalAuth: oracledb.externalAuth, edition: oracledb.edition };
     Object.assign(oracledb, { externalAuth: true, edition: "theirs" });
@@ -214,15 +216,15 @@ describe("the driver of Oracle", () => {
     const pems = { key: readFileSync(key), cert: readFileSync(certificate) };
     afterAll(() => rmSync(folder, { recursive: true }));
 
-    test("a certificate that nobody vouches for is refused", async () => {
-      const { port } = await somebody(() => undefined, createTlsServer(pems));
+    test("a certificate of an unknown authority is refused", async () => {
+      const { port } = await serverThat(() => undefined, createTlsServer(pems));
       const { code, message } = await failureAt(port, "?tls=true");
       expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringMatching(/NJS-506.*self.signed/)]);
     });
 
-    test("one of an authority that Node was told of is good for its own host alone", async () => {
+    test("a certificate of an authority that Node trusts is accepted only for its own host", async () => {
       let encrypted = 0;
-      const { port } = await somebody((socket) => (encrypted++, socket.end()), createTlsServer(pems));
+      const { port } = await serverThat((socket) => (encrypted++, socket.end()), createTlsServer(pems));
       const env = { NODE_EXTRA_CA_CERTS: certificate };
       expect(await programAt(`127.0.0.1:${port}/ids?tls=true`, env)).toMatch(/^REGISTRY_UNAVAILABLE (?!.*NJS-50[5-8])/);
       expect(encrypted).toBeGreaterThan(0);
@@ -232,14 +234,14 @@ describe("the driver of Oracle", () => {
     test("a program goes on when a connection that was cut off is garbage-collected", async () => {
       let encrypted = 0;
       const greet = (socket: Socket): void => void (encrypted++, socket.once("data", () => socket.write(acceptance())));
-      const { port, sockets } = await somebody(greet, createTlsServer(pems));
+      const { port, sockets } = await serverThat(greet, createTlsServer(pems));
       const env = { NODE_EXTRA_CA_CERTS: certificate, NODE_OPTIONS: "--expose-gc" };
       expect(await programAt(`127.0.0.1:${port}/ids?tls=true`, env, collecting)).toMatch(/done$/);
       expect(encrypted).toBeGreaterThan(0);
       while (sockets.size > 0) await new Promise((resolve) => setTimeout(resolve, 5));
     });
 
-    test("certificates without a wallet's key are refused before anybody is asked", async () => {
+    test("certificates without a wallet's key are refused before the driver sends anything", async () => {
       const { code, message } = await failureAt(1, `?tls=true&tlsCa=${certificate}`);
       expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("NODE_EXTRA_CA_CERTS")]);
     });

@@ -60,7 +60,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       return namespace;
     }
 
-    test("its clock is that of the world, in any zone, and goes on when summer ends", async () => {
+    test("its clock is right in any time zone, and goes on when summer time ends", async () => {
       const registry = await opened();
       const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
@@ -79,7 +79,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       }
     });
 
-    test("sessions compare bytes, by the calendar of the world, whatever the database does by default", async () => {
+    test("sessions compare bytes, by the Gregorian calendar, whatever the database's defaults are", async () => {
       const { servers, user, password, path } = parseAddress(server.url()) as SqlAddress;
       const [{ host, port } = { host: "", port: 0 }] = servers;
       const place = { host, port, user, password, database: path, tls: false, tlsCa: undefined, beside: undefined };
@@ -94,7 +94,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       expect(names.map((name) => settings.get(name))).toEqual(["BINARY", "BINARY", "GREGORIAN"]);
     });
 
-    test("no tables: what to run", async () => {
+    test("no tables: the error says what to run", async () => {
       const registry = await opened();
       await expect(registry.claim(claimRequest({ namespace: "never" }))).rejects.toMatchObject({
         code: "SCHEMA_INCOMPATIBLE",
@@ -105,7 +105,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       expect(await registry.describe("never")).toBeUndefined();
     });
 
-    test("eight that make the tables at once, and one that finds half of them", async () => {
+    test("eight processes that make the tables at once, and one that finds half of them", async () => {
       const namespace = newNamespace();
       const registries = await Promise.all(Array.from({ length: 8 }, opened));
       await Promise.all(registries.map((registry) => registry.init({ namespace, layout })));
@@ -125,7 +125,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       await granted(registry, claimRequest({ namespace }));
     });
 
-    test("tables that somebody else made by hand, from what `init --print` shows", async () => {
+    test("tables that an administrator made by hand, from the output of `init --print`", async () => {
       const namespace = newNamespace();
       for (const statement of schemaText("oracle", namespace).split(/;\n\n|;$/)) {
         if (statement !== "") await server.query(statement);
@@ -135,7 +135,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ workerId: 0, fence: 1 });
     });
 
-    test("westid's table as it is, with its rows", async () => {
+    test("westid's own table, with its rows", async () => {
       const namespace = newNamespace();
       await server.query(
         `CREATE TABLE workerid_assign_${namespace} (worker_id INT PRIMARY KEY, pid INT NOT NULL, ip VARCHAR2(15) NOT NULL, hostname VARCHAR2(60) NOT NULL, create_time TIMESTAMP NOT NULL)`,
@@ -155,7 +155,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       expect(rows[0]?.["ip"]).toMatch(/^lease@[0-9a-f]{9}$/);
     });
 
-    test("empty texts, long ones, and more bytes than fit a row", async () => {
+    test("empty texts, long texts, and more bytes than a row holds", async () => {
       const namespace = newNamespace();
       const registry = await opened();
       await registry.init({ namespace, layout });
@@ -196,7 +196,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
     });
 
     describe.skipIf(!real)("as only Oracle has it", () => {
-      test("claims read by the indexes that were made for them", async () => {
+      test("claims read by the intended indexes", async () => {
         const namespace = newNamespace();
         await (await opened()).init({ namespace, layout });
         const names = namesOf(namespace);
@@ -223,7 +223,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
     });
 
     describe.skipIf(real)("which can be ended and looked into", () => {
-      test("killed with -9 before and after each step of a claim: it comes to one claim, whole", async () => {
+      test("killed with -9 before and after each step of a claim: one whole claim results", async () => {
         const namespace = newNamespace();
         const first = await opened();
         await first.init({ namespace, layout, maxWindow: 600_000 });
@@ -253,7 +253,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
                   if (isIt && !after) await ended;
                   const answer = await execute(text, ...rest);
                   if (!isIt || !after) return answer;
-                  // What it answers then is lost.
+                  // The answer at that moment is lost.
                   ended = end();
                   await ended;
                   throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
@@ -317,7 +317,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
             { workerId: 0, recents, holder: request.holder },
             { workerId: 1, state: "live" },
           ]);
-          // A write that fails in its middle leaves nothing behind.
+          // A write that fails in its middle leaves nothing.
           await server.query(`DROP TABLE workerid_history_${namespace}`);
           await expect(registry.claim(claimRequest({ namespace }))).rejects.toMatchObject({
             code: "SCHEMA_INCOMPATIBLE",
@@ -330,7 +330,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       });
 
       test.each(["NJS-123", "ORA-01013", "ORA-00604"])(
-        "a COMMIT that is interrupted by %s, and done all the same: not known, or found out about",
+        "a COMMIT that is interrupted by %s but done: the registry answers that this is not known, or finds out",
         async (code) => {
           const namespace = newNamespace();
           const interrupted = { now: false };
@@ -385,7 +385,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         expect(ids).toHaveLength(3);
         expect(await run("workers")).toMatch(/\bfree\b/);
         expect(await run("explain", ids[0] ?? "")).toContain("fence 1, claimed");
-        // Whether this machine's clock is kept is not what this is about.
+        // This test is not about whether this machine's clock is synchronized.
         const { stdout } = await sandbox.run(["doctor", ...where], { env: { ...standInEnvironment } });
         expect(stdout).toMatch(/survive kill -9[^]*Claims and renewals are permitted/);
         const traces = await server.query(`SELECT worker_id FROM workerid_window_${namespace} WHERE worker_id < 0`);

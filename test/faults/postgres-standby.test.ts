@@ -9,7 +9,7 @@ import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
 
 const namespace = "orders";
-/** Longer than a promotion takes, ms: without a quarantine, two would make IDs in it. */
+/** Longer than a promotion takes, ms: without a quarantine, two holders would make IDs in it. */
 const window = 5000;
 
 const ends: (() => Promise<void>)[] = [];
@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a PostgreSQL and its standby", () => {
-  test("a standby that lagged is promoted: what it never heard of is not made again", async () => {
+  test("a lagging standby is promoted: IDs of windows that it lacks are not made again", async () => {
     const primary = await PostgresServer.start();
     ends.push(() => primary.remove());
     const registry = await openSql(primary.url());
@@ -81,7 +81,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a PostgreSQL 
     expect(new Set(all).size).toBe(all.length);
   });
 
-  test("behind a proxy that sends reads to a standby which lags: no lease is lost, and no quarantine begins", async () => {
+  test("behind a proxy that sends reads to a lagging standby: no lease is lost, and no quarantine begins", async () => {
     const primary = await PostgresServer.start();
     ends.push(() => primary.remove());
     const registry = await openSql(primary.url());
@@ -130,7 +130,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a PostgreSQL 
     };
     for (const { lease } of holders) expect(await lease.renew()).toBe(true);
     make();
-    // The standby has none of these claims.
+    // The standby lacks all of these claims.
     expect(await standby.query(`SELECT worker_id FROM workerid_window_${namespace} WHERE token IS NOT NULL`)).toEqual(
       [],
     );

@@ -24,7 +24,7 @@ async function prepare(registry: Registry): Promise<void> {
   await registry.close();
 }
 
-/** Leases by a ready client, alone and by an assigner, makes IDs, and gives all of it back. */
+/** Leases by a ready client, directly and through an assigner, makes IDs, and gives all of it back. */
 async function leaseBy(client: RegistryClient | ClientWithSettings, options: SnowleaseOptions = {}): Promise<void> {
   const one = await snowlease({ ...options, registry: client, namespace });
   const two = await snowlease({ ...options, registry: "memory:", assigner: registryAssigner(client), namespace });
@@ -88,7 +88,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a ready client of i
     expect(client.status).toBe(before);
   });
 
-  test("that is in use goes on, also in a transaction and as a subscriber", async () => {
+  test("that is in use goes on, also during a transaction and as a subscriber", async () => {
     const client = new Redis({ port: server.port });
     onTestFinished(() => client.disconnect());
     const [id] = [await client.client("ID"), await client.watch("theirs")];
@@ -102,14 +102,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a ready client of i
     expect(await heard).toEqual(["news", "all is well"]);
   });
 
-  test("that was closed serves all the same, and stays closed", async () => {
+  test("that was closed works all the same, and stays closed", async () => {
     const client = new Redis({ port: server.port });
     await client.quit();
     await leaseBy(client);
     expect(client.status).toBe("end");
   });
 
-  test("that would wait for ever: an operation still ends at its deadline, and nothing arrives late", async () => {
+  test("that would wait for ever: an operation still ends at its deadline, and no command arrives late", async () => {
     const proxy = await FaultProxy.start(server.port);
     onTestFinished(() => proxy.stop());
     const client = new Redis({ ...hostile, port: proxy.port, commandTimeout: 60_000 });
@@ -143,7 +143,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a ready pool 
   });
   afterAll(() => server.remove());
 
-  test("leases worker IDs while all its own connections are taken, and is left as it was", async () => {
+  test("leases worker IDs while all connections of the pool are taken, and leaves the pool as it was", async () => {
     const pool = new pg.Pool({ host: "127.0.0.1", port: server.port, user: "postgres", max: 1 });
     const taken = await pool.connect();
     await taken.query("BEGIN ISOLATION LEVEL SERIALIZABLE; SET TIME ZONE 'Asia/Tokyo'");
@@ -158,7 +158,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a ready pool 
     expect(pool.ended).toBe(true);
   });
 
-  test("by a stream of its program's own", async () => {
+  test("with a stream of the program", async () => {
     let streams = 0;
     const stream = (): Socket => {
       streams++;
@@ -180,7 +180,7 @@ describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "a ready pool of
   });
   afterAll(() => server.remove());
 
-  test("with callbacks or promises leases worker IDs, and is left as it was", async () => {
+  test("with callbacks or promises leases worker IDs, and stays as it was", async () => {
     const settings = { host: "127.0.0.1", port: server.port, user: "root", database: "snowlease", connectionLimit: 1 };
     const pool = mysql.createPool({ ...settings, rowsAsArray: true, bigNumberStrings: true, supportBigNumbers: true });
     const promised = pool.promise();

@@ -21,7 +21,7 @@ const [rights, clusterRights] = [/An ACL user needs\s`([^`]+)`/, /On a cluster i
 ) as [string[], string[]];
 
 describe.skipIf(redisMissing !== undefined)(
-  redisMissing ?? "groups of Redis that are particular about who asks",
+  redisMissing ?? "groups of Redis servers that require a login of each client",
   () => {
     let folder: string;
     let certificates: Certificates;
@@ -32,13 +32,13 @@ describe.skipIf(redisMissing !== undefined)(
     });
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-    /** What the user of our own may do at each of these servers, beside the rights that the documentation lists. */
+    /** The rights of our own user at each of these servers, beside those that the documentation lists. */
     async function allow(servers: readonly RedisServer[], prefix: string, more: readonly string[] = []): Promise<void> {
       const user = ["reset", "on", `>${secrets.app}`, `~${prefix}*`, ...rights, ...more];
       await Promise.all(servers.map((server) => server.client().call("ACL", "SETUSER", "app", ...user)));
     }
 
-    /** A process that knows the authority, or does not. */
+    /** A process with or without the authority's certificate. */
     function holder(registry: string, trusts = true): HolderProcess {
       const options = { registry, namespace, window: limits.maxWindow, operationTimeout: 3000 };
       const environment: Record<string, string> = trusts ? { NODE_EXTRA_CA_CERTS: certificates.authority } : {};
@@ -81,7 +81,7 @@ describe.skipIf(redisMissing !== undefined)(
       });
       afterAll(() => Promise.all([...servers, sentinels].map((each) => each.remove())));
 
-      test("a user's password, another of the sentinels, TLS to all of them: to the primary, and to the next one", async () => {
+      test("a user's password, another one for the sentinels, TLS to all of them: to the primary, and to the next one", async () => {
         const made = holder(sentinels.url(`?tls=true&maxLag=0&${password}`, login));
         await lives(made);
         const connected = String(await servers[0].client().call("CLIENT", "LIST"));
@@ -102,7 +102,7 @@ describe.skipIf(redisMissing !== undefined)(
         await servers[0].start();
       });
 
-      test("a user of the sentinels' own, who may ask them where the primary is", async () => {
+      test("a separate user of the sentinels that may ask for the primary", async () => {
         const scout = `&sentinelUser=scout&sentinelPassword=${secrets.scout}`;
         const made = holder(sentinels.url(`?tls=true&maxLag=0${scout}`, login));
         await lives(made);
@@ -111,19 +111,19 @@ describe.skipIf(redisMissing !== undefined)(
         expect(await refused(sentinels.url(`?tls=true${other}`, login))).toMatchObject({ code: "UNAUTHORIZED" });
       });
 
-      test("an authority that it does not know, or no TLS at all: refused", async () => {
+      test("an unknown authority, or no TLS at all: refused", async () => {
         const code = "REGISTRY_UNAVAILABLE";
         expect(await refused(sentinels.url(`?tls=true&${password}`, login), false)).toMatchObject({ code });
         expect(await refused(sentinels.url(`?${password}`, login))).toMatchObject({ code });
       });
 
-      test("a wrong password of the user, or none: UNAUTHORIZED", async () => {
+      test("a wrong or missing password of the user: UNAUTHORIZED", async () => {
         for (const wrong of [`app:${secrets.sentinel}@`, ""]) {
           expect(await refused(sentinels.url(`?tls=true&${password}`, wrong))).toMatchObject({ code: "UNAUTHORIZED" });
         }
       });
 
-      test("a wrong password of the sentinels, or none: UNAUTHORIZED", async () => {
+      test("a wrong or missing password of the sentinels: UNAUTHORIZED", async () => {
         for (const wrong of [`&sentinelPassword=${secrets.app}`, ""]) {
           expect(await refused(sentinels.url(`?tls=true${wrong}`, login))).toMatchObject({ code: "UNAUTHORIZED" });
         }
@@ -152,17 +152,17 @@ describe.skipIf(redisMissing !== undefined)(
         expect(new Set(made.ids()).size).toBe(100);
       });
 
-      test("an authority that it does not know: refused", async () => {
+      test("an unknown authority: refused", async () => {
         expect(await refused(cluster.tlsUrl("", login), false)).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
       });
 
-      test("a wrong password of the user, or none: UNAUTHORIZED", async () => {
+      test("a wrong or missing password of the user: UNAUTHORIZED", async () => {
         for (const wrong of [`app:${secrets.sentinel}@`, ""]) {
           expect(await refused(cluster.tlsUrl("", wrong))).toMatchObject({ code: "UNAUTHORIZED" });
         }
       });
 
-      test("without the right to ask who has which slot: FORBIDDEN", async () => {
+      test("without the right to ask for the slots of nodes: FORBIDDEN", async () => {
         await allow(cluster.nodes, "{workerId");
         onTestFinished(() => allow(cluster.nodes, "{workerId", clusterRights));
         expect(await refused(cluster.tlsUrl("", login))).toMatchObject({ code: "FORBIDDEN" });

@@ -7,7 +7,7 @@ import { HolderProcess } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { freePort } from "../support/servers.ts";
 
-/** The commands that a user needs: all of these, and no others. */
+/** The commands that a user needs: exactly these. */
 const commands =
   "eval evalsha info time type exists get set del hget hmget hset hdel lrem rpush " +
   "scan zadd zcard zrange zrangebyscore zrem zremrangebyrank zrevrange zrevrangebyscore zscore";
@@ -15,7 +15,7 @@ const secret = "open-sesame";
 
 let server: RedisServer;
 
-/** Everything that a registry can be asked for. */
+/** All operations of a registry. */
 async function everything(registry: Registry, namespace: string): Promise<void> {
   const wish = { namespace, window: 500 };
   await registry.init({ new: true, namespace, layout: claimRequest().layout });
@@ -27,7 +27,7 @@ async function everything(registry: Registry, namespace: string): Promise<void> 
     await registry.release({ ...key, clock: Date.now(), used: { until: grant.from } });
   }
   await granted(registry, claimRequest({ ...wish, workerId: 5 }));
-  // The others are taken: this one asks the index by age.
+  // The other worker IDs are taken: this claim reads the index by age.
   expect(await registry.claim(claimRequest({ ...wish, pool: { first: 5, last: 5 } }))).toMatchObject({
     outcome: "exhausted",
   });
@@ -38,18 +38,18 @@ async function everything(registry: Registry, namespace: string): Promise<void> 
   expect(await registry.worker(namespace, 5)).toMatchObject({ fence: 1 });
   expect((await registry.history(namespace, 0)).map(({ fence }) => fence)).toEqual([1, 2]);
   expect(await registry.prune(namespace, Date.now() + 60_000)).toBe(1);
-  // A program that is not ours takes a number, and gives it back.
+  // A foreign program takes a worker ID, and gives it back.
   const use = `workerId/${namespace}:use:12`;
   await server.client().set(use, "10.0.0.9:1");
   expect(await registry.claim(claimRequest({ ...wish, workerId: 12 }))).toMatchObject({ outcome: "foreign" });
   await server.client().del(use);
   await granted(registry, claimRequest({ ...wish, workerId: 12 }));
-  // Records of the whole pool lie under two names by now.
+  // By now, the records of the whole pool are filed under two names.
   await granted(registry, claimRequest(wish));
   expect(await registry.describe(namespace)).toBeDefined();
 }
 
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is particular about who asks", () => {
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that requires logins", () => {
   let tlsPort: number;
   let authority: string;
 
@@ -64,7 +64,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
   });
   afterAll(() => server.remove());
 
-  /** A user with these rights; its registry. */
+  /** The registry of a user with these rights. */
   async function openAs(user: string, rights: readonly string[], password = secret): Promise<Registry> {
     const keys = ["~workerId", "~workerId:*", "~workerId/*"];
     await server.client().call("ACL", "SETUSER", user, "reset", "on", `>${secret}`, ...keys, ...rights);
@@ -75,7 +75,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
 
   const rights = commands.split(" ").map((command) => `+${command}`);
 
-  test("a user with the rights that are listed can do everything, and tell what it promises if it may", async () => {
+  test("a user with the listed rights can do everything, and `ping` reports the store's promises if that user may read them", async () => {
     const registry = await openAs("listed", rights);
     await everything(registry, "listed");
     expect((await registry.ping()).durability).toContain("does not tell");
@@ -83,7 +83,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     expect((await curious.ping()).durability).toContain("power loss");
     const careful = await openRedis(`redis://curious:${secret}@127.0.0.1:${server.port}?wait=1`, 600);
     onTestFinished(() => careful.close());
-    // There is nobody to confirm it; but it may be asked for.
+    // No replica can confirm the write; but the user may ask for it.
     const error = await failure(careful.claim(claimRequest({ namespace: "listed" })));
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
     expect(error.message).toContain("0 of 1 replicas");
@@ -119,7 +119,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     expect(await failure(registry.describe("invoices"))).toMatchObject({ code: "FORBIDDEN" });
   });
 
-  test("a wrong password, a user that nobody knows, none at all: UNAUTHORIZED, without the secret", async () => {
+  test("a wrong password, an unknown user, no login: UNAUTHORIZED, without the secret", async () => {
     const wrong = await openAs("somebody", rights, "guess-4711");
     const error = await failure(wrong.describe("any"));
     expect(error.code).toBe("UNAUTHORIZED");
@@ -133,7 +133,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     expect(await failure(anonymous.describe("any"))).toMatchObject({ code: "UNAUTHORIZED" });
   });
 
-  test("by TLS, with an authority that the machine does not know: only who is told of it gets in", async () => {
+  test("by TLS, with an authority that the machine does not know: a client gets in only with that authority's certificate", async () => {
     await server.client().call("ACL", "SETUSER", "tls", "on", `>${secret}`, "~*", "+@all");
     const registry = `rediss://tls:${secret}@127.0.0.1:${tlsPort}`;
     const setup = await openRedis(`redis://tls:${secret}@127.0.0.1:${server.port}`);

@@ -1,5 +1,3 @@
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Registry } from "../../src/rule/registry.ts";
@@ -7,17 +5,13 @@ import { assumedLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
-import { clocksMissing, eventually, HolderProcess, WallClock } from "../support/holder.ts";
+import { eventually, HolderProcess } from "../support/holder.ts";
+import { clocksMissing, WallClock } from "../support/wall-clock.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
-/** Redis' own memory allocator asks for the time before a faked one can be had: that of glibc stands in for it. */
-const allocator = readdirSync("/usr/lib")
-  .map((folder) => join("/usr/lib", folder, "libc_malloc_debug.so.0"))
-  .find((path) => existsSync(path));
-const missing =
-  redisMissing ?? clocksMissing ?? (allocator === undefined ? "glibc's libc_malloc_debug is not installed" : undefined);
+const missing = redisMissing ?? clocksMissing;
 const hour = 3_600_000;
-/** How long a quarantine of this namespace lasts. */
+/** The length of a quarantine of this namespace. */
 const usual = limits.maxWindow + 2 * limits.maxClockSkew;
 
 describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour ahead", () => {
@@ -47,12 +41,11 @@ describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour a
   async function restartAhead(): Promise<void> {
     await server.kill();
     clock.set(hour / 1000);
-    const { environment } = clock;
-    server.process.environment = { ...environment, LD_PRELOAD: `${allocator} ${environment["LD_PRELOAD"]}` };
+    server.process.environment = clock.environment;
     await server.start();
   }
 
-  test("callers whose clocks are right are refused, and no quarantine is measured by its clock; no ID twice", async () => {
+  test("callers whose clocks are right are refused, and no quarantine is measured by the wrong clock; no ID twice", async () => {
     const options = { pool: "0-1", claimTimeout: 30_000 };
     const { holder } = await holders.run(url, options);
     const [claim, given] = [ask(5), ask(6)];
@@ -69,7 +62,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour a
     expect(await registry.worker(namespace, grant.workerId)).toMatchObject({ clean: false, until: grant.until });
     expect(await quarantineOf(server)).toBe(0);
 
-    // Its clock is right again: what it may have forgotten is waited for as always.
+    // The server's clock is right again: the quarantine has its usual length.
     clock.set(0);
     const { code, details } = await failure(registry.claim(ask()));
     expect(code).toBe("QUARANTINE");
@@ -84,7 +77,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour a
     await holders.expectDistinct();
   });
 
-  test("a quarantine that was begun by its clock is never shortened, and the refusal says why it is so long", async () => {
+  test("a quarantine that began by the wrong clock is never shortened, and the refusal says why it is so long", async () => {
     await restartAhead();
     // A holder on the same machine agrees with it.
     const beside = new HolderProcess({ registry: url, namespace, window: limits.maxWindow }, clock);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace } from "../support/failover.ts";
 import { eventually } from "../support/holder.ts";
-import { openRedis, redisMissing } from "../support/redis.ts";
+import { openRedis, redisMissing, type RedisServer } from "../support/redis.ts";
 import { RedisCluster } from "../support/redis-groups.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
@@ -17,14 +17,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
 
   runConformance("redis+cluster", async () => ({
     namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    // A quarantine that a check waits for has no time to wait for an old primary.
+    // A check that waits for the end of a quarantine has no time to wait for an old primary.
     open: () => openRedis(`${cluster.url()}?maxLag=0`),
     pause: sleep,
     now: Date.now,
     lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },
   }));
 
-  test("the keys of a namespace lie together, those of another elsewhere", async () => {
+  test("the keys of one namespace are on one node, those of another elsewhere", async () => {
     const registry = await openRedis(cluster.url());
     const prefixes = { default: "{workerId}", billing: "{workerId/billing}", invoices: "{workerId/invoices}" };
     for (const [name, prefix] of Object.entries(prefixes)) {
@@ -36,7 +36,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
       expect(keys).toEqual(expect.arrayContaining([`${prefix}:meta`, `${prefix}:window:0`, `${prefix}:resting`]));
       expect(await owner.client().call("CLUSTER", "COUNTKEYSINSLOT", slot)).toBe(keys.length);
     }
-    // A node takes its part back without a command; its epoch tells.
+    // A node takes its slots back without a command; its epoch shows that.
     const { owner } = await cluster.ownerOf(prefixes.billing);
     const [, epoch] = /cluster_my_epoch:(\d+)/.exec(String(await owner.client().call("CLUSTER", "INFO"))) ?? [];
     expect(await owner.client().hget(`${prefixes.billing}:meta`, "received")).toMatch(
@@ -46,7 +46,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
     await registry.close();
   });
 
-  test("its slot moved to another node while holders make IDs: a quarantine there, and no ID twice", async () => {
+  test("its slot moves to another node while holders make IDs: a quarantine there, and no ID twice", async () => {
     const holders = new Holders();
     try {
       const url = cluster.url("?maxLag=0");
@@ -80,4 +80,73 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
       await holders.kill();
     }
   });
+});
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster with a replica of each primary", () => {
+  const promoted = (node: RedisServer): Promise<unknown> =>
+    eventually(
+      () => node.replication(),
+      (told) => told.get("role") === "master",
+    );
+  type TakeOver = (cluster: RedisCluster, primary: RedisServer, successor: RedisServer) => Promise<unknown>;
+  const takeovers: Record<string, TakeOver> = {
+    "once the primary was killed": async (_, primary, successor) => {
+      await primary.kill();
+      await promoted(successor);
+      // Without a replica the successor takes no write.
+      await primary.start();
+    },
+    "once the primary stood still": async (_, primary, successor) => {
+      primary.process.signal("SIGSTOP");
+      await promoted(successor);
+      primary.process.signal("SIGCONT");
+    },
+    "on an operator's command": async (cluster, primary, successor) => {
+      await eventually(
+        () => cluster.failOver(primary),
+        (isBegun) => isBegun,
+      );
+      await promoted(successor);
+    },
+  };
+
+  test.each(Object.entries(takeovers))(
+    "the replica takes its place %s while holders make IDs: a quarantine, and no ID twice",
+    { timeout: 120_000 },
+    async (_, takeOver) => {
+      const cluster = await RedisCluster.start({}, [], true);
+      const holders = new Holders();
+      try {
+        const url = cluster.url("?maxLag=5s");
+        const registry = await openRedis(url);
+        await init(registry);
+        expect((await registry.ping()).durability).toContain("holds across a partition");
+        await registry.close();
+        const options = { pool: "10-12", claimTimeout: 60_000 };
+        const before = [await holders.run(url, options), await holders.run(url, options)];
+        await sleep(300);
+        const prefix = `{workerId/${namespace}}`;
+        const { owner } = await cluster.ownerOf(prefix);
+        const [successor = owner] = cluster.shardOf(owner).filter((node) => node !== owner);
+        await takeOver(cluster, owner, successor);
+
+        const newcomer = await holders.run(url, options);
+        const quarantine = Number(await successor.client().hget(`${prefix}:meta`, "quarantineEnd"));
+        expect(newcomer.begun.from).toBeGreaterThanOrEqual(quarantine);
+        for (const { holder, begun } of before) {
+          const back = await eventually(
+            () => holder.ask("state"),
+            ({ until }) => until > quarantine,
+          );
+          expect(back).toMatchObject({ state: "held", workerId: begun.workerId });
+          expect(back.from).toBeGreaterThanOrEqual(quarantine);
+        }
+        await sleep(300);
+        await holders.expectDistinct();
+      } finally {
+        await holders.kill();
+        await cluster.remove();
+      }
+    },
+  );
 });

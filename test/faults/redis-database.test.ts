@@ -49,13 +49,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "the database that a
     return registry;
   }
 
-  /** The numbers of databases in which there is anything. */
+  /** The numbers of non-empty databases. */
   async function filled(): Promise<number[]> {
     return [...(await server.client().info("keyspace")).matchAll(/^db(\d+):/gm)].map(([, n]) => Number(n));
   }
 
   test.each(Object.keys(ways))(
-    "%s: one that the server does not have is refused, and none other is used",
+    "%s: a database that the server does not have is refused, and no other one is used",
     async (way) => {
       await server.client().flushall();
       const registry = await opened(way, 99);
@@ -65,7 +65,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "the database that a
         () => registry.describe(namespace),
         () => registry.ping(),
       ];
-      // All at once: none may be sent while another one still finds out.
+      // In parallel: no command may be sent while another one still checks.
       for (const error of await Promise.all(asked.map((ask) => failure(ask())))) {
         expect([error.code, error.retryable]).toEqual(["CONFIG_INVALID", false]);
         expect(error.message).toMatch(
@@ -76,17 +76,20 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "the database that a
     },
   );
 
-  test.each(Object.keys(ways))("%s: one that it has is used, before and after the connection was lost", async (way) => {
-    await server.client().flushall();
-    const registry = await opened(way, 7);
-    await init(registry);
-    await server.client().call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
-    await Promise.all([granted(registry, claimRequest()), granted(registry, claimRequest())]);
-    expect(await registry.workers(namespace)).toHaveLength(2);
-    expect(await filled()).toEqual([7]);
-  });
+  test.each(Object.keys(ways))(
+    "%s: an existing database is used, before and after the connection was lost",
+    async (way) => {
+      await server.client().flushall();
+      const registry = await opened(way, 7);
+      await init(registry);
+      await server.client().call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+      await Promise.all([granted(registry, claimRequest()), granted(registry, claimRequest())]);
+      expect(await registry.workers(namespace)).toHaveLength(2);
+      expect(await filled()).toEqual([7]);
+    },
+  );
 
-  test("a user who may not select one is refused, and no other database is used", async () => {
+  test("a user without the right to select one is refused, and no other database is used", async () => {
     const client = server.client();
     await client.flushall();
     await client.call("ACL", "SETUSER", "ids", "on", ">pw", "~*", "+@all", "-select");

@@ -93,7 +93,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     prune: () => registry.prune(namespace, Date.now() + 1e6),
   };
 
-  /** What each key is, and the operations that must notice when it is something else. */
+  /** What each key is, and the operations that must notice a key of another type. */
   const keys: Record<string, { type: string; noticed: readonly string[] }> = {
     meta: { type: "hash", noticed: Object.keys(operations).filter((name) => name !== "prune") },
     "window:0": { type: "hash", noticed: ["renew", "release", "workers", "worker", "forceRelease"] },
@@ -114,12 +114,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
 
   for (const [name, { type, noticed }] of Object.entries(keys)) {
     for (const [operation, run] of Object.entries(operations)) {
-      test(`something else at \`${name}\`: ${operation} says so or does without it, and leaves nothing half written`, async () => {
+      test(`another type of value at \`${name}\`: ${operation} reports it or works without it, and leaves nothing half written`, async () => {
         const key = `${prefix}:${name}`;
         await client.del(key);
         await (type === "list" ? client.set(key, "theirs") : client.rpush(key, "theirs"));
-        // The first claim of a pool with new limits files its records anew: a step of its own, which stands whatever follows, or is
-        // not done at all where one of them cannot be read.
+        // The first claim of a pool with new limits files its records again. That step stands whatever follows, or is
+        // not done at all if one of them cannot be read.
         const files = operation === "claim in another pool" && !name.startsWith("window:");
         if (files) await run().catch(() => undefined);
         const before = await dump();
@@ -155,7 +155,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
       "true",
       "{}",
     ]) {
-      test(`a record whose \`${field}\` is ${nonsense}: says so, and nothing is half written`, async () => {
+      test(`a record whose \`${field}\` is ${nonsense}: the error says so, and nothing is half written`, async () => {
         for (const workerId of [0, 1]) await spoilRecord(client, `${prefix}:window:${workerId}`, field, nonsense);
         const before = await dump();
         const those = ["claim any", "claim the wanted", "renew", "release", "workers", "worker", "forceRelease", "pin"];
@@ -169,7 +169,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     }
   }
 
-  test.each(whole)("a record without `%s` says so", async (field) => {
+  test.each(whole)("a record without `%s`: the error says so", async (field) => {
     await spoilRecord(client, `${prefix}:window:0`, field);
     const before = await dump();
     const error = await failure(registry.worker(namespace, 0));
@@ -199,7 +199,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     "+token",
     "+recent",
   ])(
-    "a record whose `%s` is nonsense or gone: nobody gets its window, and nothing but our codes comes out",
+    "a record whose `%s` is nonsense or gone: no claim gets its window, and every error has one of our codes",
     async (name) => {
       const field = name.replace("+", "");
       const beside = [
@@ -230,7 +230,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   );
 
   test.each(["", "7", "nonsense", "\u00c1", "\u0081\u00a1"])(
-    "a record that is no record (%j) says so, and nothing is half written",
+    "a record that cannot be decoded (%j): the error says so, and nothing is half written",
     async (text) => {
       await client.hset(window0, "record", Buffer.from(text, "latin1"));
       const before = await dump();
@@ -247,7 +247,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
   );
 
   test.each(["maxWindow", "maxClockSkew", "era", "quarantineEnd", "opensAt"])(
-    "a `meta` whose `%s` is nonsense says so",
+    "a `meta` whose `%s` is nonsense: the error says so",
     async (field) => {
       await client.hset(`${prefix}:meta`, field, "soon");
       const before = await dump();
@@ -260,7 +260,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     },
   );
 
-  test("scripts that the server forgot are sent again, each operation done once", async () => {
+  test("scripts that the server forgot are sent again, and each operation is done once", async () => {
     for (const run of Object.values(operations)) {
       await client.script("FLUSH");
       await run();
@@ -268,7 +268,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     expect((await registry.history(namespace, 0)).map(({ end }) => end)).toEqual(["released"]);
   });
 
-  test("what a claim writes first is its record, in one piece", async () => {
+  test("a claim writes its record first, in one piece", async () => {
     const monitor = await server.client().monitor();
     onTestFinished(() => monitor.disconnect());
     const seen: string[][] = [];
@@ -290,7 +290,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     ]);
   });
 
-  test("no memory left: refused, nothing half written, and it goes on with more", async () => {
+  test("no memory left: refused, nothing half written; with more memory it goes on", async () => {
     await client.config("SET", "maxmemory", "1mb");
     onTestFinished(() => void client.config("SET", "maxmemory", "0"));
     const before = await dump();
@@ -318,7 +318,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     await granted(fresh, claimRequest());
   });
 
-  test("a replica: refused with whom to name, and nothing waits for ever", async () => {
+  test("a replica: the refusal says which server to name, and no call waits for ever", async () => {
     const replica = await RedisServer.start();
     onTestFinished(() => replica.remove());
     await replica.client().replicaof("127.0.0.1", server.port);
@@ -412,7 +412,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     expect(await codeOf(`mute:${secret}@`, claim)).toBe("FORBIDDEN");
     expect(await codeOf(`mute:${secret}@`, (each) => each.ping())).toBe("FORBIDDEN");
     expect(await admin.dbsize()).toBe(before);
-    // A login that is taken away while it is used.
+    // An administrator takes the login away while it is used.
     await admin.call("ACL", "SETUSER", "leaver", "on", `>${secret}`, "~*", "+@all");
     const leaver = await at(`leaver:${secret}@`);
     await granted(leaver, claimRequest());
@@ -510,7 +510,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     const error = await failure(busy.claim(claimRequest()));
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
     expect(error.message).toContain("busy with another script");
-    // Its end is not far off for one that waits longer.
+    // A longer operation timeout sees its end.
     const patient = granted(await connect(own.url(), 5000), claimRequest());
     await ask(own.port, "SCRIPT KILL\r\n");
     expect(await patient).toMatchObject({ workerId: 0 });

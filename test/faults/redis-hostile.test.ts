@@ -9,13 +9,13 @@ import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const prefix = `workerId/${namespace}`;
-/** Nobody's window passes here by itself. */
+/** No window passes during a test. */
 const window = 60_000;
-/** A replica holds the same at once; a primary forgets that it had one after a second. */
+/** A replica is up to date at once; a primary forgets its replica after a second. */
 const quick = ["--repl-diskless-sync-delay", "0", "--repl-backlog-ttl", "1"];
 const none = "0".repeat(40);
 
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebody lays hands on", () => {
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that another program tampers with", () => {
   let server: RedisServer;
   let registry: Registry;
 
@@ -35,7 +35,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     await server.remove();
   });
 
-  /** A claim of a number that has been held since, and whether its window begins before that of its holder ends. */
+  /** A claim of a worker ID that was held meanwhile, and whether its window begins before the end of its holder's window. */
   async function overlaps({ until }: Grant, wish: Partial<ClaimRequest>): Promise<boolean> {
     try {
       const answer = await registry.claim(claimRequest({ window, ...wish }));
@@ -47,7 +47,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
 
   const take = (): Promise<Grant> => granted(registry, claimRequest({ workerId: 3, window }));
 
-  describe("both keys of a number go, while a holder has it", () => {
+  describe("both keys of a held worker ID go away", () => {
     const [record, use] = [`${prefix}:window:3`, `${prefix}:use:3`] as const;
     const ways: Readonly<Record<string, () => Promise<unknown>>> = {
       deleted: () => server.client().del(record, use),
@@ -60,13 +60,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     const wishes: readonly Partial<ClaimRequest>[] = [{ workerId: 3 }, { preferred: [3] }];
     const cases = Object.keys(ways).flatMap((way) => wishes.map((wish) => ({ way, wish })));
 
-    test.each(cases)("$way, then asked for by $wish: nobody gets it before the window has passed", async (each) => {
+    test.each(cases)("$way, then requested by $wish: no claim gets it before the window has passed", async (each) => {
       const grant = await take();
       await ways[each.way]?.();
       expect(await overlaps(grant, each.wish)).toBe(false);
     });
 
-    test("deleted, then asked for by nobody in particular: nobody gets it", async () => {
+    test("deleted, then any claim: no claim gets it", async () => {
       await take();
       await ways["deleted"]?.();
       const answers = await Promise.all([1, 2, 3, 4].map(() => granted(registry, claimRequest({ window }))));
@@ -74,8 +74,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     });
   });
 
-  test("a Java process with the pid, address and host name of one that gave back: the number is foreign", async () => {
-    // Pid 1 of a container that was started again with another program in it.
+  test("a Java process with the same pid, address and host name as a holder that gave back: the worker ID is foreign", async () => {
+    // Such as pid 1 of a container that starts again with another program.
     const holder = { host: "orders", ip: "172.18.0.5", pid: 1, instance: "" };
     const request = claimRequest({ holder, window });
     const grant = await granted(registry, request);
@@ -86,7 +86,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(answer).toMatchObject({ outcome: "foreign" });
   });
 
-  test("another database in its place: a quarantine there, and what was granted still stands here", async () => {
+  test("another database in its place: a quarantine there, and the grants still stand here", async () => {
     await take();
     await server.client().swapdb(0, 1);
     expect((await failure(registry.claim(claimRequest({ window })))).code).toBe("QUARANTINE");
@@ -96,7 +96,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(await quarantineOf(server)).toBe(0);
   });
 
-  test("a grant that was not confirmed is not confirmed by asking again", async () => {
+  test("repeating a claim does not confirm its unconfirmed grant", async () => {
     const replica = await RedisServer.start(quick);
     onTestFinished(() => replica.remove());
     await replica.follow(server.port);
@@ -111,7 +111,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(error.message).toContain("0 of 1 replicas");
   });
 
-  test("its statistics set back after it was a replica for a while: what it forgot is noticed all the same", async () => {
+  test("its statistics are reset after it was a replica for a while: the loss is noticed all the same", async () => {
     const other = await RedisServer.start(quick);
     onTestFinished(() => other.remove());
     await other.follow(server.port);
@@ -128,7 +128,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(await quarantineOf(server)).toBeGreaterThan(0);
   });
 
-  test("its writes held up past every window: holders stop, and no ID comes twice", async () => {
+  test("its writes are held up past every window: holders stop, and no ID comes twice", async () => {
     const holders = new Holders();
     onTestFinished(() => holders.kill());
     const url = server.url("?maxLag=0");
@@ -144,7 +144,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
         ({ failures }) => failures["LEASE_EXPIRED"] !== undefined,
       );
     }
-    // What was held up is done now. One of the three gets no number before another gives one back.
+    // The held-up writes are done now. One of the three gets no worker ID before another one gives one back.
     await sleep(1000);
     await running[0]?.holder.ask("close").catch(() => undefined);
     await started;

@@ -23,7 +23,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
   beforeEach(async () => {
     server = await RedisServer.start();
     registry = await openRedis(server.url("?maxLag=0"));
-    await registry.init({ new: true, namespace, layout, maxWindow: 60_000, maxClockSkew: 500 });
+    await registry.init({ new: true, namespace, layout, maxWindow: 60_000, maxClockSkew: 10_000 });
   });
   afterEach(async () => {
     await registry.close();
@@ -32,7 +32,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
 
   const ask = (wish: Partial<ClaimRequest> = {}): ClaimRequest => claimRequest({ pool, window: 60_000, ...wish });
 
-  /** Every number of the pool, claimed once. */
+  /** Claims every worker ID of the pool once. */
   async function useAll(window: number): Promise<Grant[]> {
     const grants: Grant[] = [];
     for (let workerId = pool.first; workerId <= pool.last; workerId++) {
@@ -49,7 +49,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     }
   }
 
-  /** Claims until one is granted or none is promised, as a caller with a `claimTimeout` does. */
+  /** Claims until a grant or a final refusal, as a caller with a `claimTimeout` does. */
   async function insist(wish: Partial<ClaimRequest> = {}): Promise<Grant | Lost | Refusal> {
     for (let tries = 0; ; tries++) {
       const answer = await registry.claim(ask({ holder: newcomer, ...wish, clock: Date.now() }));
@@ -60,12 +60,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
   }
 
   test.each(["resting*", "resting*|host*"])(
-    "%s: every number that is free is found again, each once",
+    "%s: claims find every free worker ID again, each only once",
     async (patterns) => {
       const grants = await useAll(1);
       await sleep(20);
       await forget(...patterns.split("|"));
-      // Its holder lives, and files this one anew.
+      // Its holder lives, and files this one again.
       const [first] = grants;
       const request = ask({ workerId: first?.workerId });
       const live = await granted(registry, request);
@@ -95,7 +95,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     expect((await registry.worker(namespace, grant?.workerId ?? 0))?.fence).toBe(grant?.fence);
   });
 
-  test("a program that leases gets a number", async () => {
+  test("a program that leases gets a worker ID", async () => {
     await useAll(1);
     await sleep(20);
     await forget("resting*", "host*");
@@ -105,7 +105,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     await ids.close();
   });
 
-  test("pinned numbers and those of Java processes are granted to nobody all the same", async () => {
+  test("pinned worker IDs and those of Java processes are still granted to no holder", async () => {
     await useAll(1);
     await sleep(20);
     await registry.pin(namespace, pool.first, "kept");
@@ -121,17 +121,17 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     for (const kept of [pool.first, pool.first + 1]) expect(found).not.toContain(kept);
   });
 
-  test("a pool of which all are pinned is refused at once", async () => {
+  test("a pool of pinned worker IDs is refused at once", async () => {
     for (let n = 0; n < 5; n++) await registry.pin(namespace, n, "kept");
     const answer = await registry.claim(ask({ pool: { first: 0, last: 4 } }));
     expect(answer).toMatchObject({ outcome: "exhausted" });
     expect(answer).not.toHaveProperty("freeAt", expect.anything());
   });
 
-  test("the index of tokens names present claims alone, however the others ended", async () => {
+  test("the index of tokens names only present claims, however the others ended", async () => {
     const requests = Array.from({ length: 6 }, () => ask({ workerId: 600, window: 1 }));
     for (const request of requests) {
-      // It takes over from the one before.
+      // The next claim takes over from the one before.
       await granted(registry, { ...request, clock: Date.now() });
       await sleep(20);
     }
@@ -143,7 +143,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis whose index
     expect(await server.client().hgetall(`workerId/${namespace}:token`)).toEqual({ [storedToken(present)]: "600" });
   });
 
-  test("`unused` is deleted: a quarantine, since records may have been, too; then every number is there", async () => {
+  test("`unused` is deleted: a quarantine, since records may be deleted, too; then every worker ID is found", async () => {
     const request = ask({ workerId: 600 });
     const held = await granted(registry, request);
     await forget("unused");
@@ -185,7 +185,7 @@ describe.skipIf(redisMissing !== undefined)(
     const ask = (inside: PoolBounds, name: string, host = `new-${hosts++}`): ClaimRequest =>
       claimRequest({ namespace: name, layout: whole, pool: inside, window: 60_000, holder: { ...newcomer, host } });
 
-    /** Each number has a record, as claims from the wide pool left it: the first so many of the narrow one live, and all others, or free for long. */
+    /** Each worker ID has a record, as after claims from the wide pool. Live are the first ones of the narrow pool, and with `outside` all others. */
     async function fill(name: string, live: number, outside: boolean): Promise<void> {
       await registry.init({ new: true, namespace: name, layout: whole });
       await granted(registry, { ...ask(wide, name), workerId: 0 });
@@ -210,7 +210,7 @@ describe.skipIf(redisMissing !== undefined)(
       await server.client().eval(script, 1, `workerId/${name}:`);
     }
 
-    /** How many commands the server does for something, those inside of scripts included. */
+    /** How many commands the server runs for an operation, including those inside scripts. */
     async function commandsOf(work: () => Promise<unknown>): Promise<number> {
       const count = async (): Promise<number> =>
         [...(await server.client().info("commandstats")).matchAll(/calls=(\d+)/g)].reduce(
@@ -230,7 +230,7 @@ describe.skipIf(redisMissing !== undefined)(
     ])("$name: a claim looks at no number outside of it", async ({ name, live, outside }) => {
       await fill(name, live, outside);
       const got = new Set<number>();
-      // Until all of its records are filed, each claim files some.
+      // Each claim files some records, until all of its pool are filed.
       for (let i = 0; i < 10; i++) {
         const answer = await registry.claim(ask(narrow, name, "host-77"));
         expect(answer.outcome).toBe(live === 1000 ? "exhausted" : "granted");
@@ -244,7 +244,7 @@ describe.skipIf(redisMissing !== undefined)(
       expect(got.size).toBeGreaterThanOrEqual(1000 - live - 2);
       for (const workerId of got) expect(Math.floor(workerId / 1000)).toBe(4);
       expect(await commandsOf(() => registry.claim(ask(narrow, name)))).toBeLessThan(300);
-      // Widened again: what lay outside is found, with its windows.
+      // Widened again: a claim finds the records outside the narrow pool, with their windows.
       const again = await registry.claim(ask(wide, name));
       if (outside) expect(again).toMatchObject({ outcome: "exhausted" });
       else expect(again).toMatchObject({ outcome: "granted", fence: 2 });

@@ -11,7 +11,7 @@ import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;
-/** Longer than a test: a holder whose server forgot it makes IDs until the end. */
+/** Longer than a test: a holder that the server forgot makes IDs until the end. */
 const window = 60_000;
 const limits = { maxWindow: window, maxClockSkew: 2000 };
 
@@ -53,7 +53,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
     return { status: response.status, body: (await response.json()) as object };
   }
 
-  /** IDs of a holder whose server forgets it, and of another one that comes after `cure`; what the second was refused with. */
+  /** IDs of a holder that its server forgets, and of another one that comes after `cure`; and the error that the second one gets first. */
   async function idsAcross(forget: () => Promise<unknown>, cure: () => Promise<unknown>): Promise<string | undefined> {
     await make();
     const options = { window, pool: "0-0" };
@@ -85,7 +85,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       await server.start();
     };
 
-    test("after a restart that lost everything, a claim, and `init`", async () => {
+    test("after a restart that lost everything, then a claim, then `init`", async () => {
       const refused = await idsAcross(restart, async () => {
         expect((await failure(registry.claim(claimRequest({ window })))).code).toBe("QUARANTINE");
         expect(await init()).toMatchObject({ code: 0 });
@@ -94,7 +94,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(refused).toBe("QUARANTINE");
     });
 
-    test("after FLUSHALL, and `PUT` of the namespace", async () => {
+    test("after FLUSHALL, then `PUT` of the namespace", async () => {
       const daemon = await serve();
       const refused = await idsAcross(
         () => server.client().flushall(),
@@ -106,7 +106,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(refused).toBe("QUARANTINE");
     });
 
-    test("after FLUSHALL, and `init` before anything was claimed", async () => {
+    test("after FLUSHALL, then `init` before any claim", async () => {
       const refused = await idsAcross(
         () => server.client().flushall(),
         async () => expect(await init()).toMatchObject({ code: 0 }),
@@ -114,15 +114,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(refused).toBe("QUARANTINE");
     });
   });
-  describe("the word that a namespace is new", () => {
+  describe("`init --new`", () => {
     const claim = (): Promise<Grant> => granted(registry, claimRequest({ window }));
 
-    test("makes a namespace that grants at once, and is refused once something in it was used", async () => {
+    test("makes a namespace that grants at once, and is refused once the namespace was used", async () => {
       expect(await init("--new")).toMatchObject({
         code: 0,
         stdout: expect.stringContaining(" is ready in ") as string,
       });
-      // A pipeline that says it again, or one whose answer was lost.
+      // A pipeline that runs `init --new` again, or one whose answer was lost.
       expect(await init("--new")).toMatchObject({ code: 0 });
       const before = await claim();
       const refused = await init("--new");
@@ -134,7 +134,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect((await claim()).workerId).not.toBe(before.workerId);
     });
 
-    test("without it a namespace is made in quarantine, which every answer says and no word ends", async () => {
+    test("without it a namespace is made in quarantine: every answer says so, and no later `init --new` ends it", async () => {
       const made = await init("--json");
       const { quarantineUntil } = JSON.parse(made.stdout) as { quarantineUntil: number };
       expect(quarantineUntil - Date.now()).toBeGreaterThan(assumedLimits.maxWindow);
@@ -148,7 +148,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(await registry.describe(namespace)).toMatchObject({ quarantineUntil });
     });
 
-    test("nor does it end one that a claim or a renewal began, of which nothing else is known", async () => {
+    test("does not end a quarantine that a claim or a renewal began in an otherwise unknown namespace", async () => {
       expect((await failure(claim())).code).toBe("QUARANTINE");
       const { code, message } = await failure(make());
       expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("notes a quarantine")]);
@@ -156,7 +156,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(workers).toMatchObject({ code: 5, stderr: expect.not.stringMatching(/\binit/) as string });
     });
 
-    test("is refused where any one key of the namespace stands, and where they are those of Java processes it is not", async () => {
+    test("is refused where any one key of the namespace exists, but not where only keys of Java processes exist", async () => {
       await registry.init({ namespace, layout, ...limits, new: true });
       const taken = await claim();
       const request = claimRequest({ window: 1, pool: { first: 8, last: 9 } });
@@ -198,7 +198,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       const used = (key: string): boolean => key.split(":")[1] === "use";
       expect(told).toEqual(Object.fromEntries(keys.map((key) => [key, used(key) ? "made" : "CONFIG_INVALID"])));
 
-      // What westid itself writes.
+      // Keys that westid itself writes.
       await client.flushall();
       await client.set(`workerId/${namespace}:use:0`, "811x10.0.0.7xalpha");
       await client.rpush(`workerId/${namespace}:pid:10.0.0.7`, "811x0");
@@ -218,7 +218,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       await make();
     });
 
-    test("passes through a daemon, from a token of the role `admin` alone", async () => {
+    test("passes through a daemon, but only with a token of the role `admin`", async () => {
       const tokens = sandbox.tokens("adm1n admin", "w0rker worker", "r3ader read");
       const daemon = await serve("--tokens", tokens);
       for (const token of ["w0rker", "r3ader"])

@@ -7,8 +7,8 @@ import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;
 
-// Beside programs that keep no window, ours begin by `maxClockSkew` later.
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens later than it is claimed", () => {
+// Beside programs that keep no window, our windows begin `maxClockSkew` later.
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens later than its claim", () => {
   let server: RedisServer;
   let registry: Registry;
 
@@ -29,7 +29,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
   test.each([
     { command: "exec", rest: ["--", process.execPath, "-e", "console.log(Date.now())"] },
     { command: "assign", rest: ["--once"] },
-  ])("$command tells nobody of the number, and gives it back", async ({ command, rest }) => {
+  ])("$command does not show the worker ID, and gives it back", async ({ command, rest }) => {
     await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
     const { code, stdout, stderr } = await run(command, ...rest);
     expect(stderr).toMatch(/^snowlease: WINDOW_NOT_OPEN: .* opens at .*--claim-timeout/);
@@ -38,7 +38,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
     expect(await registry.worker(namespace, 0)).toMatchObject({ state: "free", clean: true });
   });
 
-  test("id says that it waits for it, and prints IDs of it", async () => {
+  test("id says that it waits for the window, and prints IDs of it", async () => {
     await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
     const { code, stdout, stderr } = await run("id", "-n", "3");
     expect(stderr).toMatch(/^snowlease: The window of worker 0 opens at .*, in \d+ ms: waiting for it\.\n$/);
@@ -49,7 +49,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
     for (const id of ids) expect(defaultLayout.decompose(id).timestamp).toBeGreaterThanOrEqual(claim?.from ?? Infinity);
   });
 
-  test("id waits no longer than it was told to", async () => {
+  test("id waits no longer than its timeout", async () => {
     await registry.init({ new: true, namespace, layout, maxClockSkew: 10_000 });
     const { code, stdout, stderr } = await run("id", "--claim-timeout", "10ms");
     expect(stderr).toMatch(/^snowlease: WINDOW_NOT_OPEN: .* opens at .*--claim-timeout[^\n]*\n$/);
@@ -57,7 +57,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a window that opens
     expect(await registry.worker(namespace, 0)).toMatchObject({ state: "free", clean: true });
   });
 
-  test("exec waits for it where it may, and only then runs the program", async () => {
+  test("exec waits for the window if it may, and only then runs the program", async () => {
     await registry.init({ new: true, namespace, layout, maxClockSkew: 1000 });
     const script = ["--", process.execPath, "-e", "console.log(Date.now())"];
     const { code, stdout } = await run("exec", "--claim-timeout", "30s", ...script);

@@ -8,7 +8,7 @@ import { namespace, quarantineOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
-/** What is put in place of a piece of a script before it is sent. */
+/** A replacement in a script before it is sent. */
 const mistake = vi.hoisted(() => ({ file: "", right: "", wrong: "" }));
 
 vi.mock("../../src/assets.ts", async (original) => {
@@ -27,10 +27,10 @@ vi.mock("../../src/assets.ts", async (original) => {
 const window = 300;
 const limits = { maxWindow: window, maxClockSkew: 600 };
 
-/** What is asked first of the server that has forgotten, before anything else. */
+/** The first request to the server that has forgotten. */
 type First = "init" | "claim" | "renewal";
 
-/** Scripts with one mistake each, and what it leads to. */
+/** Scripts with one mistake each, and the damage that it leads to. */
 const mistakes: readonly {
   fault: string;
   file: string;
@@ -80,7 +80,7 @@ const mistakes: readonly {
     leadsTo: ["a fence comes again"],
   },
   {
-    fault: "continues behind recents of before",
+    fault: "continues behind recents from before",
     file: "redis/claim.lua",
     right: "return record.era == meta.era",
     wrong: "return true",
@@ -88,7 +88,7 @@ const mistakes: readonly {
     leadsTo: ["two continue behind the same recents"],
   },
   {
-    fault: "answers a claim of before that is repeated with its window of before",
+    fault: "repeats a grant from before with its old window",
     file: "redis/claim.lua",
     right: "if not sameEra(record) then",
     wrong: "if false then",
@@ -130,14 +130,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     await server.remove();
   });
 
-  /** A claim whose window has passed when the copy is made, and by whom it is. */
+  /** A claim whose window has passed when the copy is made, by this holder. */
   async function expired(workerId: number): Promise<{ grant: Grant; key: ClaimKey }> {
     const request = claimRequest({ workerId, window: 1 });
     const grant = await granted(registry, request);
     return { grant, key: keyOf(request, grant) };
   }
 
-  /** Asks until there is something else than a quarantine. */
+  /** Asks until the answer is not QUARANTINE any more. */
   async function insist<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       let answer: Answer | undefined;
@@ -148,7 +148,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     }
   }
 
-  /** What went wrong when a server forgot three grants. */
+  /** The damage after a server forgot three grants. */
   async function damage(first: First): Promise<string[]> {
     server = await RedisServer.start(["--appendonly", "no"]);
     registry = await openRedis(server.url("?maxLag=0"));
@@ -165,7 +165,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     await server.client().save();
 
     const wish = (workerId: number): ClaimRequest => claimRequest({ workerId, window });
-    // Forgotten: the next holders, as far ahead as they may be.
+    // Forgotten claims: the next holders, with clocks as far ahead as tolerated.
     const ahead = { clock: Date.now() + 200 };
     const [seven, nine] = [
       await granted(registry, { ...wish(7), ...ahead }),
@@ -197,12 +197,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis started fro
     return Object.entries(told).flatMap(([what, isSo]) => (isSo ? [what] : []));
   }
 
-  test.each(["init", "claim", "renewal"] as const)("does no damage, asked for a %s first", async (first) => {
+  test.each(["init", "claim", "renewal"] as const)("does no damage if the first request is a %s", async (first) => {
     Object.assign(mistake, { file: "" });
     expect(await damage(first)).toEqual([]);
   });
 
-  test.each(mistakes)("does, when it $fault", async ({ file, right, wrong, first, leadsTo }) => {
+  test.each(mistakes)("does damage if it $fault", async ({ file, right, wrong, first, leadsTo }) => {
     Object.assign(mistake, { file, right, wrong });
     expect(await damage(first)).toEqual(expect.arrayContaining(leadsTo));
   });

@@ -20,28 +20,31 @@ import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 const namespace = "orders";
 const operationTimeout = 300;
 
-/** Claims, and asks again where a busy machine took longer than the deadline, as a lease does. */
-async function granted(registry: Registry, request: ClaimRequest): Promise<Grant> {
+/** Asks again, as a lease does, if a busy machine took longer than the deadline. */
+async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     try {
-      return await grantedInTime(registry, { ...request, clock: Date.now() });
+      return await ask();
     } catch (error) {
       if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
     }
   }
 }
+
+const granted = (registry: Registry, request: ClaimRequest): Promise<Grant> =>
+  answered(() => grantedInTime(registry, { ...request, clock: Date.now() }));
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a network", () => {
   let server: RedisServer;
   let proxy: FaultProxy;
-  /** Sees what is so, past the proxy. */
+  /** Sees the true state, around the proxy. */
   let direct: Registry;
   const open: Registry[] = [];
 
   beforeAll(async () => {
     server = await RedisServer.start();
-    // From now on it knows the scripts: what is asked is one command.
+    // From now on the server knows the scripts: each operation is one command.
     const registry = await openRedis(server.url());
     await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
     const request = claimRequest();
@@ -91,7 +94,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     );
   }
 
-  /** On a busy machine a claim may take longer than its deadline: it is asked again. */
+  /** On a busy machine a claim may take longer than its deadline: the test repeats it. */
   const make = (options: SnowleaseOptions): Promise<Maker> =>
     startMaker({ namespace, operationTimeout, claimTimeout: 30_000, ...options });
 
@@ -119,7 +122,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         expect(await direct.workers(namespace)).toHaveLength(1);
       });
 
-      test(`${fault}, during a claim: the same token gets the same grant, one number is used`, async () => {
+      test(`${fault}, during a claim: the same token gets the same grant, and one worker ID is used`, async () => {
         const registry = await through();
         await registry.describe(namespace);
         const request = claimRequest();
@@ -130,7 +133,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         await sleep(20);
         const grant = await granted(registry, { ...request, clock: Date.now() });
         expect(grant).toMatchObject({ workerId: 0, fence: 1 });
-        // What was granted unheard was granted: asking again moves nothing.
+        // The unanswered claim was granted: repeating it changes nothing.
         if (done !== undefined) expect(grant).toMatchObject({ from: done.from, until: done.until });
         expect(await direct.workers(namespace)).toHaveLength(1);
         expect(await direct.history(namespace, 0)).toHaveLength(1);
@@ -144,12 +147,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         await cause();
         expect(await failure(registry.renew(renewal))).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
         proxy.heal();
-        const answer = await registry.renew({ ...renewal, clock: Date.now() });
+        const answer = await answered(() => registry.renew({ ...renewal, clock: Date.now() }));
         expect(answer).toMatchObject({ outcome: "renewed", from: grant.from });
         expect(await direct.worker(namespace, 0)).toMatchObject({ state: "live", fence: 1 });
       });
 
-      test(`${fault}, during a give-back: asked again it is given back once`, async () => {
+      test(`${fault}, during a give-back: the repeated give-back is done once`, async () => {
         const registry = await through();
         const request = claimRequest();
         const grant = await granted(registry, request);
@@ -157,13 +160,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         await cause();
         expect(await failure(registry.release(release))).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
         proxy.heal();
-        expect(await registry.release({ ...release, clock: Date.now() })).toEqual({ outcome: "released" });
+        const answer = await answered(() => registry.release({ ...release, clock: Date.now() }));
+        expect(answer).toEqual({ outcome: "released" });
         expect(await direct.worker(namespace, 0)).toMatchObject({ state: "free", clean: true, until: grant.from + 5 });
         expect(await direct.history(namespace, 0)).toMatchObject([{ end: "released", until: grant.from + 5 }]);
       });
     }
 
-    test("a reset before the answer: it is not asked twice behind the caller's back", async () => {
+    test("a reset before the answer: the registry does not repeat the request unknown to the caller", async () => {
       const registry = await through(5000);
       const request = claimRequest();
       const grant = await granted(registry, request);
@@ -176,11 +180,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       expect(await scriptsRun()).toBe(before + 1);
     });
 
-    test("its deadline covers all of it: a script that has to be sent has what is left", async () => {
+    test("the deadline covers the whole operation: sending a script leaves less time for the rest", async () => {
       const registry = await through();
       await registry.describe(namespace);
       await server.client().script("FLUSH");
-      // Each of the two round trips that it takes is answered in time; both together are not.
+      // The server answers each of the two round trips in time, but not both together.
       proxy.set({ delay: 0.35 * operationTimeout });
       expect(await failure(registry.claim(claimRequest()))).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
     });
@@ -192,7 +196,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       onTestFinished(() => void process.off("warning", note));
       const registry = await through(5000);
       await registry.describe(namespace);
-      // They all find it closed, and wait for the same one.
+      // All calls find the connection closed, and wait for the same new one.
       proxy.reset();
       await sleep(50);
       proxy.set({ delay: 50 });
@@ -206,13 +210,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       expect(warnings).toEqual([]);
     });
 
-    test("one that ran out of time while it connected does not take the others on the connection with it", async () => {
+    test("a call whose time runs out while it connects leaves the other calls on the connection alone", async () => {
       const registry = await through(1000);
       await registry.describe(namespace);
       proxy.reset();
       await sleep(50);
       proxy.set({ delay: 200 });
-      // Connected again after 800 ms, and answered 400 ms later: too late for the first, in time for the second.
+      // The connection stands again after 800 ms, and the answer comes 400 ms later: too late for the first call, in time for the second.
       const first = failure(registry.describe(namespace));
       await sleep(400);
       const late = registry.describe(namespace);
@@ -229,14 +233,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         const { workerId, fence } = one.snowflake.lease;
         await sleep(200);
         proxy.set(cut);
+        const cutAt = Date.now();
         if ("refuse" in cut) proxy.reset();
         await eventually(async () => one.failures.get("LEASE_EXPIRED"), Boolean);
         const cutOff = one.ids.length;
         const stored = await direct.worker(namespace, workerId);
         const last = defaultLayout.decompose(one.ids[cutOff - 1] ?? 0n);
-        // To the end of the window that it was told of, which is at most the one that is stored.
+        // To the end of the window that the holder knows, which is at most the stored end.
         expect(last.timestamp).toBeLessThan(one.snowflake.lease.until);
-        expect(last.timestamp).toBeGreaterThanOrEqual(one.snowflake.lease.until - 100);
+        expect(last.timestamp).toBeGreaterThan(cutAt);
         expect(one.snowflake.lease.until).toBeLessThanOrEqual(stored?.until ?? 0);
         expect(stored).toMatchObject({ fence });
 
@@ -250,22 +255,22 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       });
     }
 
-    test("cut off past its window loses its number to somebody else, and takes another one after healing", async () => {
+    test("cut off past its window loses its worker ID to another holder, and takes another one after healing", async () => {
       const registry = `redis://127.0.0.1:${proxy.port}`;
       await loseToAnother(make, proxy, { registry, past: server.url(), window: 600 });
     });
   });
 
   /*
-   * A command that timed out may still arrive, minutes later. Each of these holds one back on the way, lets its sender give up, lets
-   * somebody else have the number, and then lets it arrive.
+   * A command that timed out may still arrive minutes later. Each test holds a command back on its way until its sender has given up
+   * and another holder has the worker ID, and then lets it arrive.
    */
   describe("a command that arrives late", () => {
-    /** Runs what a registry asks, held back on the way to the server; answers with what lets it arrive, and waits until it has. */
+    /** Runs a registry's operation and holds it back on the way to the server. The result lets it arrive, and waits until it has. */
     async function heldBack(ask: () => Promise<unknown>): Promise<() => Promise<void>> {
       proxy.set({ toServer: "hold" });
       expect(await failure(ask())).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
-      // What is held back stays so; whoever connects anew gets through.
+      // The held-back command stays where it is; new connections get through.
       proxy.set({});
       return async () => {
         const before = await scriptsRun();
@@ -277,7 +282,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     const pool = { first: 0, last: 0 };
     const other = { host: "beta", ip: "10.0.0.2", pid: 815, instance: "" };
 
-    /** The next holder of the number; what is stored of it must not change, and it must be able to go on. */
+    /** The next holder of the worker ID: its stored state must not change, and it must be able to go on. */
     async function expectUntouched(arrive: () => Promise<void>): Promise<void> {
       const request = claimRequest({ pool, holder: other });
       const grant = await granted(direct, request);
@@ -296,17 +301,17 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       expect(await direct.release({ ...key, clock: Date.now(), used })).toEqual({ outcome: "released" });
     }
 
-    test("a renewal, after its holder has given the number back and another one has it", async () => {
+    test("a renewal, after its holder has given the worker ID back and another holder has it", async () => {
       const registry = await through();
       const request = claimRequest({ pool });
       const grant = await granted(registry, request);
       const key = keyOf(request, grant);
       const arrive = await heldBack(() => registry.renew({ ...key, clock: Date.now(), window: 60_000 }));
-      await registry.release({ ...key, clock: Date.now(), used: { until: grant.from } });
+      await answered(() => registry.release({ ...key, clock: Date.now(), used: { until: grant.from } }));
       await expectUntouched(arrive);
     });
 
-    test("a renewal, after the window has passed and another one has the number", async () => {
+    test("a renewal, after the window has passed and another holder has the worker ID", async () => {
       const registry = await through();
       const request = claimRequest({ pool, window: 100 });
       const grant = await granted(registry, request);
@@ -325,23 +330,24 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         registry.renew({ ...key, clock: Date.now(), window: 500, checkpoint: early }),
       );
       const late = { timestamp: grant.from + 10, sequence: 0 };
-      await registry.renew({ ...key, clock: Date.now(), window: 60_000, checkpoint: late });
+      await answered(() => registry.renew({ ...key, clock: Date.now(), window: 60_000, checkpoint: late }));
       const before = await direct.worker(namespace, 0);
       await arrive();
       expect(await direct.worker(namespace, 0)).toEqual({ ...before, seenClock: expect.any(Number) });
     });
 
-    test("a claim, after its holder asked again, gave the number back, and another one has it", async () => {
+    test("a claim, after its holder asked again and gave the worker ID back, and another holder has it", async () => {
       const registry = await through();
       await registry.describe(namespace);
       const request = claimRequest({ pool });
       const arrive = await heldBack(() => registry.claim(request));
       const grant = await granted(registry, { ...request, clock: Date.now() });
-      await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
+      const key = keyOf(request, grant);
+      await answered(() => registry.release({ ...key, clock: Date.now(), used: { until: grant.from } }));
       await expectUntouched(arrive);
     });
 
-    test("a claim that was given up takes at most a number that is free, and only for a window", async () => {
+    test("an abandoned claim takes at most a free worker ID, and only for one window", async () => {
       const registry = await through();
       await registry.describe(namespace);
       const arrive = await heldBack(() => registry.claim(claimRequest({ window: 500 })));
@@ -361,9 +367,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
 
     for (const [what, knows] of [
       ["a give-back", true],
-      ["a give-back that does not tell what was used", false],
+      ["a give-back without the usage", false],
     ] as const) {
-      test(`${what}, after the window has passed and another one has the number`, async () => {
+      test(`${what}, after the window has passed and another holder has the worker ID`, async () => {
         const registry = await through();
         const request = claimRequest({ pool, window: 100 });
         const grant = await granted(registry, request);
@@ -375,7 +381,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     }
 
     for (const resetWindow of [false, true]) {
-      test(`an operator's word ${resetWindow ? "that nobody is left" : "to end a claim"}, after another one has the number`, async () => {
+      test(`an operator's word ${resetWindow ? "that no holder is left" : "to end a claim"}, after another holder has the worker ID`, async () => {
         const registry = await through();
         const { fence } = await granted(registry, claimRequest({ pool, window: 100 }));
         const word = { namespace, workerId: 0, force: true, fence, resetWindow };
@@ -383,7 +389,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       });
     }
 
-    test("everything of a generator, while others make IDs with its number: no ID twice", async () => {
+    test("all commands of a generator, while other holders make IDs with its worker ID: no ID twice", async () => {
       const url = `redis://127.0.0.1:${proxy.port}`;
       const options = { window: 400, pool: "0-0", claimTimeout: 10_000, operationTimeout: 150 };
       const makers = [];
@@ -391,13 +397,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         const one = await make({ ...options, registry: url, host: "one" });
         makers.push(one);
         await sleep(150);
-        // Renewals and the give-back get stuck on the way, one connection each.
+        // Renewals and the give-back get stuck on the way, each on its own connection.
         proxy.set({ toServer: "hold" });
         await eventually(async () => one.failures.get("LEASE_EXPIRED"), Boolean);
         await one.stop();
         await one.snowflake.close().catch(() => undefined);
         proxy.set({});
-        // On a busy machine it would miss a window as short as that of the first.
+        // On a busy machine the holder would miss a window as short as the first holder's.
         const two = await make({ ...options, window: 4000, registry: server.url(), host: "two" });
         makers.push(two);
         await sleep(50);
@@ -417,8 +423,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     });
   });
 
-  describe("a server that is none", () => {
-    /** Listens, and does with each connection what it is told. */
+  describe("a server that is not a Redis", () => {
+    /** Listens, and treats each connection in the given way. */
     async function listen(meet: (socket: Socket) => void): Promise<number> {
       const sockets = new Set<Socket>();
       const listener = createServer((socket) => {
@@ -437,7 +443,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     }
 
     const silent = (): void => undefined;
-    /** Answers every command with this. */
+    /** Answers every command with this text. */
     const answersOf = (reply: string) => (socket: Socket) =>
       void socket.on("data", (bytes) => {
         for (const _ of String(bytes).matchAll(/^\*\d+\r\n/gm)) socket.write(reply);
@@ -446,7 +452,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       "one that accepts and keeps silent": [silent, "REGISTRY_UNAVAILABLE"],
       "one that accepts and ends": [(socket) => void socket.end(), "REGISTRY_UNAVAILABLE"],
       "one that resets": [(socket) => void socket.resetAndDestroy(), "REGISTRY_UNAVAILABLE"],
-      "one that talks before it is asked": [
+      "one that talks before the first command": [
         (socket) => void socket.write("220 mail ESMTP\r\n"),
         "REGISTRY_UNAVAILABLE",
       ],
@@ -463,10 +469,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
         "SCHEMA_INCOMPATIBLE",
       ],
       "one that answers with half a reply": [answersOf("$100\r\nabc"), "REGISTRY_UNAVAILABLE"],
-      "one that promises more than there can be": [answersOf("$9999999999999\r\n"), "REGISTRY_UNAVAILABLE"],
+      "one that announces an impossible length": [answersOf("$9999999999999\r\n"), "REGISTRY_UNAVAILABLE"],
     };
-    for (const [who, [meet, code]] of Object.entries(strangers)) {
-      test(`${who}: ${code}, in one line, and nothing is left behind`, async () => {
+    for (const [kind, [meet, code]] of Object.entries(strangers)) {
+      test(`${kind}: ${code}, in one line, and no connection is left`, async () => {
         const registry = await remember(`redis://:s3cr3t@127.0.0.1:${await listen(meet)}`, 200);
         const before = process.getActiveResourcesInfo().filter((name) => name.startsWith("TCPSocket")).length;
         const errors = await Promise.all([
@@ -490,10 +496,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     }
   });
 
-  test("killed and started again under load: everything is answered or refused, and it goes on", async () => {
+  test("killed and started again under load: every call is answered or refused, and the registry goes on", async () => {
     const own = await RedisServer.start();
     onTestFinished(() => own.remove());
-    // No lag, a short window and little skew: what may have been forgotten has passed soon.
+    // No lag, a short window and little skew: forgotten windows pass soon.
     const url = own.url("?maxLag=0");
     const first = await remember(url, 400);
     const limits = { maxWindow: 300, maxClockSkew: 500 };
@@ -538,7 +544,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
     running = false;
     await Promise.all(load);
     expect([...codes.keys()].toSorted()).toEqual(["QUARANTINE", "REGISTRY_UNAVAILABLE"]);
-    // A fence was never granted twice.
+    // No fence was granted twice.
     for (const granted of fences.values()) expect(new Set(granted).size).toBe(granted.length);
   });
 
@@ -588,7 +594,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis over a networ
       expect(await program.ended).toEqual([0, null]);
     });
 
-    test("ends when it is refused, with the reason", async () => {
+    test("ends when it is refused, and prints the reason", async () => {
       const program = run("", "redis://127.0.0.1:1");
       expect(await program.ended).toEqual([1, null]);
     });

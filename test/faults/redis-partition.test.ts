@@ -9,7 +9,7 @@ import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const quick = ["--repl-diskless-sync-delay", "0"];
-/** Nothing arrives until it is healed. */
+/** No data arrives until the link is healed. */
 const heldUp: Faults = { toServer: "hold", toClient: "hold" };
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut off from its replica", () => {
@@ -37,7 +37,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
     link = await FaultProxy.start(one.port);
     await init(await opened(one.url()));
     await other.follow(link.port);
-    // It confirms what it gets.
+    // It confirms the writes that it gets.
     await one.client().set("here", "1");
     await one.client().wait(1, 0);
     for (const [name = "", value = ""] of options.map((option) => option.split(" "))) {
@@ -52,10 +52,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
   }
 
   describe("while the replica is promoted, and both answer", () => {
-    /** The only number there is, so that both would have to give it. */
+    /** The only worker ID of the pool, so that both servers would have to grant it. */
     const options = { pool: "0-0", claimTimeout: 30_000 };
 
-    /** One holder on the old primary, and one on the new: where the old one's window ends, and the new one's began. */
+    /** One holder on the old primary and one on the new: the end of the old one's window, and the begin of the new one's. */
     async function split(maxLag: number, then?: () => unknown, rest = ""): Promise<{ until: number; from: number }> {
       const query = `?maxLag=${maxLag}${rest}`;
       const old = await holders.run(one.url(query), options);
@@ -63,7 +63,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
         async () => other.client().exists(`workerId/${namespace}:window:0`),
         (found) => found === 1,
       );
-      // The old one does not learn that its replica is gone: it hears nothing any more.
+      // The old primary does not learn that its replica is gone: it hears nothing any more.
       link.set(blackHole);
       await other.promote();
       const promoted = Date.now();
@@ -83,7 +83,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       await holders.expectDistinct();
     });
 
-    test("with `wait` over the replica that is promoted: no ID twice", async () => {
+    test("with `wait` over the promoted replica: no ID twice", async () => {
       await begin();
       third = await RedisServer.start(quick);
       await third.follow(other.port);
@@ -92,15 +92,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       await holders.expectDistinct();
     });
 
-    // This is why the promise says `not across a partition`, or how many replicas there may be.
+    // For this reason, the promise says `not across a partition`, or how many replicas there may be.
     test.each([
       { what: "neither", options: [], stays: false },
       {
-        what: "min-replicas-to-write 1, but a second replica that stays with the old one",
+        what: "min-replicas-to-write 1, but a second replica stays with the old primary",
         options: ["min-replicas-to-write 1", "min-replicas-max-lag 1"],
         stays: true,
       },
-    ])("with $what, the old one answering for longer than the quarantine: the same IDs twice", async (given) => {
+    ])("with $what, the old primary answering for longer than the quarantine: the same IDs twice", async (given) => {
       await begin(given.options);
       third = await RedisServer.start(quick);
       if (given.stays) await third.follow(one.port);
@@ -112,9 +112,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       );
     });
 
-    test("with neither, the old one falling silent before the quarantine's last window: no ID twice", async () => {
+    test("with neither, the old primary falling silent before the quarantine's last window: no ID twice", async () => {
       await begin();
-      // As long as it goes on answering, plus one window and the difference of clocks, lies within the quarantine.
+      // The time for which it still answers, plus one window and the clock difference, lies within the quarantine.
       const { until, from } = await split(1500, () => setTimeout(() => void one.kill(), 1000));
       expect(until).toBeLessThanOrEqual(from);
       await holders.expectDistinct();
@@ -140,8 +140,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
     expect(await durability("")).toContain("not across a partition");
   });
 
-  describe("and has to have its writes confirmed (`wait`)", () => {
-    test("a claim that is not is given up, and the number free again", async () => {
+  describe("and needs its writes confirmed (`wait`)", () => {
+    test("an unconfirmed claim is given up, and the worker ID is free again", async () => {
       await begin();
       const registry = await opened(one.url("?wait=1"), 600);
       const request = claimRequest({ window: 1000 });
@@ -157,18 +157,18 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
       expect(await granted(registry, claimRequest({ window: 1000 }))).toMatchObject({ fence: first.fence + 2 });
     });
 
-    test("a claim whose answer was lost is not taken for confirmed when it is asked again elsewhere", async () => {
+    test("a claim whose answer was lost does not count as confirmed when its holder repeats it elsewhere", async () => {
       await begin();
       const request = claimRequest({ window: 1000 });
       const deaf = await opened(one.url(), 600);
       link.set(heldUp);
-      // Written, without its having been confirmed; and then a connection that has written nothing itself.
+      // Written, but not confirmed; then a connection that has written nothing itself.
       await granted(deaf, request);
       const registry = await opened(one.url("?wait=1"), 600);
       expect((await failure(registry.claim(request))).code).toBe("REGISTRY_UNAVAILABLE");
     });
 
-    test("a renewal that is not leaves the old window: the holder uses it to its end, and nothing behind it", async () => {
+    test("an unconfirmed renewal leaves the old window: the holder uses it to its end, and nothing behind it", async () => {
       await begin();
       const { holder } = await holders.run(one.url("?wait=1"), { operationTimeout: 3000 });
       await eventually(
@@ -185,7 +185,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
         () => holder.ask("state"),
         ({ failures }) => failures["LEASE_EXPIRED"] !== undefined,
       );
-      // The server has what it asked for; it knows that it must not use it.
+      // The server has the renewal; the holder knows that it must not use it.
       const registry = await opened(one.url());
       const record = await registry.worker(namespace, stopped.workerId);
       expect(record?.until).toBeGreaterThan(until);

@@ -15,7 +15,7 @@ import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
 const layout = defaultLayout.fingerprint;
-/** How long a server waits that knows nothing of a namespace any more. */
+/** How long a server waits that has lost all its knowledge of a namespace. */
 const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew;
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may have forgotten", () => {
@@ -45,7 +45,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await server.start();
   }
 
-  /** Ten minutes that the test does not wait for. */
+  /** A quarantine of ten minutes that the test does not wait for. */
   const endQuarantine = (): Promise<number> => passQuarantine(server);
 
   test("an operator sees a quarantine of which the server has only a note, and can end it once the namespace is made", async () => {
@@ -63,7 +63,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(ended.quarantineUntil).toBeLessThanOrEqual(ended.clock + 2 * limits.maxClockSkew + 1);
   });
 
-  test("killed with -9 and started again with all it had: nothing is granted or renewed until every window has passed", async () => {
+  test("killed with -9 and started again with all its data: no grant and no renewal until every window has passed", async () => {
     await begin();
     const options = { pool: "0-2" };
     const running = [await holders.run(url, options), await holders.run(url, options)];
@@ -74,7 +74,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await restart();
     const hasty = holders.add(url, options);
     await expect(hasty.ask("start")).rejects.toMatchObject({ code: "QUARANTINE" });
-    // It waits, and gets the number of the one that crashed: the only one that nobody has.
+    // It waits, and gets the worker ID of the crashed holder: the only one without a holder.
     const patient = holders.add(url, { ...options, claimTimeout: 20_000 });
     const started = patient.ask("start");
 
@@ -102,11 +102,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
         async () => timesOf(holder),
         (times) => (times.at(-1) ?? 0) >= quarantine,
       );
-      // It used its window to the end, and nothing behind it.
+      // It used its window to the end, and no time behind it.
       const times = timesOf(holder);
       expect(times.some((time) => time > killed)).toBe(true);
       expect(times.filter((time) => time >= (ends[i] ?? 0) && time < quarantine)).toEqual([]);
-      // Whoever asks later is told who made each of these, before and behind.
+      // The history names the maker of each of these IDs, before and behind the quarantine.
       const rows = await registry.history(namespace, begun.workerId);
       expect(rows.map(({ fence, end }) => [fence, end])).toEqual([1, 2].map(() => [begun.fence, undefined]));
       const untold = times.filter((time) => !rows.some(({ from, until }) => from <= time && time < until));
@@ -120,7 +120,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await holders.expectDistinct();
   });
 
-  test("a holder that is idle all the while goes on after it, and gives back", async () => {
+  test("an idle holder goes on after it, and gives back", async () => {
     await begin();
     const idle = holders.add(url);
     const begun = await idle.ask("start");
@@ -136,7 +136,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
         ({ until }) => until > time,
       );
     };
-    // Renewed twice at least: what it says it has used is still what it used before.
+    // After two renewals or more, the reported usage is still the one from before.
     await renewedBy(quarantine + 2 * limits.maxWindow);
     const made = await idle.ask("make", { count: 1000 });
     expect(made).toMatchObject({ workerId: begun.workerId, fence: begun.fence });
@@ -146,7 +146,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await idle.ask("close");
     expect(await registry.worker(namespace, begun.workerId)).toMatchObject({ state: "free", clean: true });
 
-    // Idle from its claim on, it gives back what it never used.
+    // Idle since its claim, it gives back a window that it never used.
     await restart();
     const next = await eventually(
       () => quarantineOf(server),
@@ -166,7 +166,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await sleep(200);
     if (how === "flushed") await server.client().flushall();
     else await restart();
-    // Nobody claims: it must not take a newcomer for the holder to ever go on.
+    // No process claims: the holder must go on, and not be taken for a newcomer.
     await eventually(
       () => holder.ask("state"),
       ({ events }) => events.some(({ code }) => code === "QUARANTINE"),
@@ -191,7 +191,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await holders.expectDistinct();
   });
 
-  test("flushed: the doctor says what the next claim meets", async () => {
+  test("flushed: the doctor says what happens to the next claim", async () => {
     await begin();
     await server.client().flushall();
     const findings = await examine({ open: () => openRedis(url), named: true, namespace, now: Date.now });
@@ -202,7 +202,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(await failure(registry.claim(claimRequest()))).toMatchObject({ code: "QUARANTINE" });
   });
 
-  test("without its `meta`: a quarantine as long as any may have to be, and no right to continue behind it", async () => {
+  test("without its `meta`: the longest possible quarantine, and no right to continue behind it", async () => {
     await begin();
     const { holder, begun } = await holders.run(url, { pool: "0-0" });
     const [request, at] = [claimRequest({ workerId: 1, window: 500 }), Date.now()];
@@ -210,7 +210,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const recents = { from: grant.from, bytes: Uint8Array.of(1) };
     await registry.release({ ...keyOf(request, grant), clock: at, used: { until: grant.from + 1, recents } });
     await server.client().del(`workerId/${namespace}:meta`);
-    // Not even one that was told other limits makes it shorter.
+    // A request with other limits does not make it shorter either.
     await registry.init({ namespace, layout, maxWindow: 500, maxClockSkew: 1000 });
     const { code, details } = await failure(registry.claim(claimRequest({ window: 500 })));
     expect(code).toBe("QUARANTINE");
@@ -221,7 +221,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     );
 
     const ended = await endQuarantine();
-    // The namespace now has windows of 500 ms at most, and this holder asks for longer ones.
+    // The namespace now has windows of at most 500 ms, and this holder asks for longer ones.
     expect((await failure(registry.claim(claimRequest({ window: limits.maxWindow })))).code).toBe("CONFIG_INVALID");
     const next = await granted(registry, claimRequest({ workerId: 1, window: 500 }));
     expect(next).toMatchObject({ workerId: 1 });
@@ -232,7 +232,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await holders.expectDistinct();
   });
 
-  test("without the record of one worker ID: its holder loses the lease, and nobody gets the number", async () => {
+  test("without the record of one worker ID: its holder loses the lease, and no other holder gets the worker ID", async () => {
     await begin();
     const { holder, begun } = await holders.run(url, { pool: "0-1", operationTimeout: 10_000 });
     await server.client().del(`workerId/${namespace}:window:${begun.workerId}`);
@@ -243,7 +243,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
       ({ workerId }) => workerId !== begun.workerId,
     );
     expect(back.events).toContainEqual(expect.objectContaining({ name: "lost", code: "LEASE_LOST" }));
-    // Its next window begins later than usual: by now, whoever keeps no window may have been seen to take numbers here.
+    // Its next window begins later than usual: by now, the server may have seen programs without windows take worker IDs.
     const before = holder.ids().length;
     await eventually(
       async () => holder.ids().length,
@@ -254,7 +254,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await holders.expectDistinct();
   });
 
-  test("who never heard that its window was raised behind it gives back all the same, and the number rests", async () => {
+  test("a holder that does not know that its window was raised behind it can still give back, and the worker ID rests", async () => {
     await begin();
     const at = Date.now();
     const request = claimRequest({ window: 1000 });
@@ -266,7 +266,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     const quarantine = await quarantineOf(server);
     await sleep(quarantine - Date.now());
     expect(await registry.renew({ ...ask, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
-    // That answer was lost.
+    // That answer is lost.
     const checkpoint = { timestamp: grant.until - 2, sequence: 7 };
     const recents = { from: grant.from, bytes: Uint8Array.of(1) };
     const used = { until: grant.until - 1, checkpoint, recents };
@@ -277,7 +277,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(record?.until).toBeGreaterThan(quarantine);
   });
 
-  test("a clean give-back before it is continued by nobody after it", async () => {
+  test("after it, no holder continues a clean give-back from before it", async () => {
     await begin();
     const at = Date.now();
     const request = claimRequest({ window: 1000 });
@@ -295,7 +295,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(next.fence).toBeGreaterThan(quarantine);
   });
 
-  test("`init` ends no quarantine, whatever it is told", async () => {
+  test("`init` ends no quarantine, with or without `new`", async () => {
     await begin();
     await granted(registry, claimRequest({ window: 500 }));
     await restart();
@@ -308,7 +308,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     }
     expect((await failure(claim())).code).toBe("QUARANTINE");
     await expectKept();
-    // Not even before anybody has noticed the restart.
+    // Not even before any request notices the restart.
     await restart();
     await expectKept();
 
@@ -317,13 +317,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await expectKept();
     await server.client().flushall();
     await expectKept();
-    // Where nothing is recorded it is an operator's word that counts.
+    // If nothing is recorded, an operator's word counts.
     await server.client().flushall();
     await init(registry);
     expect(await claim()).toMatchObject({ outcome: "granted", fence: 1 });
   });
 
-  test("windows of a namespace without limits are waited for while it is known, and those of any once it is not", async () => {
+  test("a known namespace without limits waits out its own windows, an unknown one those of any namespace", async () => {
     await begin();
     const waits = async (claim: Partial<ClaimRequest> = {}): Promise<number> => {
       const { code, details } = await failure(registry.claim(claimRequest({ namespace: "usual", ...claim })));
@@ -345,9 +345,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(known).toBeGreaterThan(usual - 60_000);
 
     await server.client().flushall();
-    // No limits that a caller expects make it shorter.
+    // The limits that a caller expects do not make it shorter.
     expect(await waits({ limits: { maxWindow: 5000 } })).toBeGreaterThan(longest - 60_000);
-    // The namespace that is made anew is known, but not what was granted before.
+    // The new namespace is known, but its earlier grants are not.
     expect(await registry.init({ namespace: "usual", layout })).toMatchObject(defaultLimits);
     await restart();
     expect(await waits()).toBeGreaterThan(longest - 60_000);
@@ -357,7 +357,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(code).toBe("CONFIG_INVALID");
   });
 
-  test("a claim after a quarantine makes the namespace with the usual limits, not with those that were assumed", async () => {
+  test("a claim after a quarantine makes the namespace with the default limits, not with the assumed ones", async () => {
     await begin();
     const claim = (window: number): ClaimRequest => claimRequest({ namespace: "fresh", window });
     for (const window of [120_000, 120_001]) {
@@ -369,7 +369,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     expect(await registry.describe("fresh")).toMatchObject(defaultLimits);
   });
 
-  test("limits that a server which forgot them would not wait out are refused", async () => {
+  test("limits are refused if a server that forgot them would not wait long enough", async () => {
     await begin();
     for (const [name, value] of [
       ["maxWindow", assumedLimits.maxWindow + 1],
@@ -383,7 +383,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     }
   });
 
-  test("holders ask it some five times a window while it lasts, and all go on", async () => {
+  test("holders ask some five times a window while it lasts, and all go on", async () => {
     await begin();
     const [window, count, measured] = [20_000, 100, 4000];
     await registry.init({ new: true, namespace: "many", layout, maxWindow: window, maxClockSkew: 2000 });
@@ -399,7 +399,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     });
     const before = held.map(({ workerId, until }) => ({ workerId, until }));
     await restart();
-    // Each is told of the quarantine, at once.
+    // Each holder learns of the quarantine, at once.
     expect(await Promise.all(held.map((lease) => lease.renew()))).toEqual(held.map(() => false));
     const client = server.client();
     const asked = async (): Promise<number> =>
@@ -408,7 +408,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
     await sleep(measured);
     const windows = (Date.now() - begun) / window;
     expect((await asked()) - calls).toBeLessThan(count * 7 * windows);
-    // It ends sooner than they were told, and before their windows do.
+    // It ends sooner than the holders expect, and before their windows do.
     await passQuarantine(server, "many");
     await eventually(
       async () => held.map(({ until }) => until),

@@ -8,16 +8,16 @@ import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 
-/** A replica holds the same at once; a primary forgets that it had one after a second. */
+/** A replica is up to date at once; a primary forgets its replica after a second. */
 const quick = ["--repl-diskless-sync-delay", "0", "--repl-backlog-ttl", "1"];
 const none = "0".repeat(40);
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its replica", () => {
   let one: RedisServer;
   let other: RedisServer;
-  /** Between them. */
+  /** The link between them. */
   let link: FaultProxy;
-  /** Where clients find the primary. */
+  /** The address at which clients find the primary. */
   let address: Address;
   let registry: Registry;
   let holders: Holders;
@@ -38,12 +38,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     await Promise.all([one.remove(), other.remove()]);
   });
 
-  /** Claims a worker ID that was never claimed, and so not that of another claim whose window ended meanwhile. */
+  /** Claims a worker ID that was never claimed, and so not that of a claim whose window ended meanwhile. */
   async function claim(): Promise<void> {
     await granted(registry, claimRequest({ window: limits.maxWindow, reuse: "never" }));
   }
 
-  /** The other is the primary now, for all. */
+  /** The other server is the primary now, for all. */
   async function promote(): Promise<void> {
     await one.kill();
     await other.promote();
@@ -52,7 +52,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     registry = await openRedis(other.url("?maxLag=0"));
   }
 
-  test("promoted though it had fallen behind: those it knows and those it never heard of make no ID twice", async () => {
+  test("promoted although it lagged: the holders that it knows and those that it lacks make no ID twice", async () => {
     await other.follow(link.port);
     const url = `${address.url}?maxLag=0`;
     const options = { pool: "0-2", claimTimeout: 20_000 };
@@ -62,7 +62,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
       (found) => found === 1,
     );
     link.set(blackHole);
-    // What these are granted, the other will never know: it hands the same numbers out again.
+    // The other server will never know these grants: it grants the same worker IDs again.
     const living = await holders.run(url, options);
     const crashed = await holders.run(url, options);
     await sleep(500);
@@ -89,18 +89,37 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
       expect(after.fence).toBeGreaterThan(highest);
       expect(after.from).toBeGreaterThanOrEqual(quarantine);
     }
-    // All three numbers are held again, the forgotten ones by others.
+    // All three worker IDs are held again, the forgotten ones by other holders.
     expect(new Set([newcomer.begun.workerId, switched.workerId, back.workerId]).size).toBe(3);
     await sleep(300);
     await holders.expectDistinct();
   });
 
-  test("promoted with all there was: a quarantine all the same, since nobody can tell", async () => {
+  test("promoted with all the data: a quarantine all the same, since the server cannot know that", async () => {
     await other.follow(link.port);
     await claim();
     await one.client().wait(1, 0);
     await promote();
     expect((await failure(registry.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
+  });
+
+  test("with `wait`, a pin and its end are answered once the replica has them: promoted, it knows both", async () => {
+    await other.follow(link.port);
+    const careful = await openRedis(`${address.url}?maxLag=0&wait=1`, 9000);
+    onTestFinished(() => careful.close());
+    await careful.pin(namespace, 3, "kept");
+    await careful.pin(namespace, 4, "kept");
+    expect(await careful.unpin(namespace, 4)).toBe(true);
+    link.set(blackHole);
+    for (const late of [() => careful.pin(namespace, 5, "late"), () => careful.unpin(namespace, 3)]) {
+      expect(await failure(late())).toMatchObject({
+        code: "REGISTRY_UNAVAILABLE",
+        message: expect.stringContaining("had 0 of 1 replicas confirm") as string,
+      });
+    }
+    await promote();
+    const pins = await Promise.all([3, 4, 5].map((workerId) => registry.worker(namespace, workerId)));
+    expect(pins.map((record) => record?.pinned)).toEqual(["kept", undefined, undefined]);
   });
 
   test("a first replica comes, the last one leaves, another comes: no quarantine", async () => {
@@ -124,12 +143,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     await goesOn();
     await other.follow(link.port);
     await goesOn();
-    // Each time the server took another id, and each time it was the same data.
+    // Each time the server took another replication ID for the same data.
     expect(new Set(ids).size).toBe(4);
     expect(await quarantineOf(one)).toBe(0);
   });
 
-  test("a replica that takes writes has the primary's id and its `meta`, and grants nothing all the same", async () => {
+  test("a writable replica has the primary's id and its `meta`, but grants nothing", async () => {
     await other.follow(link.port);
     await claim();
     const id = (await other.replication()).get("master_replid");
@@ -145,14 +164,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     }
   });
 
-  test("made a replica of one that had fallen behind, and the primary again: what it forgot in between is noticed", async () => {
+  test("made a replica of a lagging server, and the primary again: the loss in between is noticed", async () => {
     await other.follow(link.port);
     link.set(blackHole);
     await claim();
     await other.promote();
     await one.follow(other.port);
     await one.promote();
-    // It lost its claim, is the same process as ever, and soon has an id that came from nobody.
+    // It lost its claim, is still the same process, and soon has a replication ID that comes from no other server.
     await eventually(
       () => one.replication(),
       (told) => told.get("master_replid2") === none,
@@ -161,7 +180,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     expect((await failure(registry.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
   });
 
-  /** Promoted by an operator, long enough ago to have an id that came from nobody. */
+  /** Promoted by an operator, so long ago that its replication ID comes from no other server. */
   async function promotedLongAgo(server: RedisServer): Promise<void> {
     await server.promote();
     await eventually(
@@ -170,7 +189,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     );
   }
 
-  test("a replica that takes writes, cut off in silence, asked by ours, and promoted long after: what it missed is noticed", async () => {
+  test("a writable replica, cut off in silence, asked by one of our registries, and promoted long after: its gap is noticed", async () => {
     await other.follow(link.port);
     await claim();
     await one.client().wait(1, 0);
@@ -178,7 +197,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     link.set(blackHole);
     const below = await openRedis(other.url("?maxLag=0"));
     onTestFinished(() => below.close());
-    // It notes that it does not know all, and since when; and then that is long ago.
+    // It notes that it does not know everything, and since when; then that is long ago.
     expect((await failure(below.claim(claimRequest({ window: 1000 })))).code).toBe("QUARANTINE");
     await passQuarantine(other);
     const missed = await granted(registry, claimRequest({ window: limits.maxWindow }));
@@ -188,7 +207,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis and its rep
     expect(details["until"]).toBeGreaterThan(missed.until);
   });
 
-  test("made a replica that its primary cannot reach, and the primary again: what was granted in between is noticed", async () => {
+  test("made a replica that its primary cannot reach, and the primary again: the loss of the grants in between is noticed", async () => {
     await other.follow(one.port);
     await claim();
     await other.promote();

@@ -41,7 +41,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
     if (how === "stopped, and woken") primary.process.signal("SIGSTOP");
     else await primary.kill();
 
-    // One that comes now waits for the other to be promoted, and then until its quarantine is over.
+    // A holder that comes now waits for the promotion of the other server, and then for the end of its quarantine.
     const newcomer = await holders.run(url, options);
     const quarantine = await quarantineOf(replica);
     expect((await replica.replication()).get("role")).toBe("master");
@@ -57,7 +57,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
       expect(back.failures).toHaveProperty("LEASE_EXPIRED");
     }
 
-    // The old one is back, still takes itself for the primary, and is made a replica: whoever asks the sentinels finds the other.
+    // The old primary is back, still takes itself for the primary, and becomes a replica: the sentinels name the other server.
     if (how === "stopped, and woken") primary.process.signal("SIGCONT");
     else await primary.start();
     await sleep(500);
@@ -67,7 +67,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
     await holders.expectDistinct();
   });
 
-  test("no sentinel knows a primary of that name: it says so, and nothing is changed", async () => {
+  test("the sentinels do not know the primary's name: the error says so, and nothing is changed", async () => {
     const primary = await started(RedisServer.start(quick));
     const replica = await started(RedisServer.start(quick));
     await replica.follow(primary.port);

@@ -18,7 +18,7 @@ interface Leased {
   readonly ids: readonly string[];
 }
 
-/** A small service: once it is told to, it leases and makes IDs, and tells both. */
+/** A small service: on command it leases and makes IDs, and reports both. */
 class Service {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -112,7 +112,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a R
       await expectFewNumbers(() => new Service({ ...options, registry: server.url() }));
     });
 
-    test("so, too, without the package redlock", async () => {
+    test("the same without the package redlock", async () => {
       const hook = `export async function resolve(name, context, next) {
         if (name === "redlock") throw Object.assign(new Error("not installed"), { code: "ERR_MODULE_NOT_FOUND" });
         return next(name, context);
@@ -123,7 +123,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a R
       await expectFewNumbers(() => new Service({ ...options, registry: server.url() }, nodeOptions));
     });
 
-    test("one that is only stopped past its window is not robbed while others are free; a dead one's number is taken first", async () => {
+    test("a claim takes a dead process's worker ID first, and not a stopped process's one while others are free", async () => {
       const holders: HolderProcess[] = [];
       onTestFinished(async () => {
         await Promise.all(holders.map((holder) => holder.kill()));
@@ -149,7 +149,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a R
       );
       const next = await holder();
       expect((await next.ask("make", { count: 100 })).workerId).toBe(deadId);
-      // Not the stopped one's, either, though it has rested for longer than any other: there are numbers that nobody ever used.
+      // It does not take the stopped process's worker ID either, though that has rested longest: there are unused worker IDs.
       const fresh = await holder();
       expect((await fresh.ask("make", { count: 100 })).workerId).toBe(2);
 
@@ -164,7 +164,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Many at once on a R
       expect(new Set(all).size).toBe(all.length);
     });
 
-    test("where nothing else is free, a stopped one's number is taken, and it takes another when it wakes", async () => {
+    test("if nothing else is free, a claim takes a stopped process's worker ID, and that process takes another when it wakes", async () => {
       const holders: HolderProcess[] = [];
       onTestFinished(async () => {
         await Promise.all(holders.map((holder) => holder.kill()));

@@ -5,7 +5,7 @@ import { JavaPeer } from "../support/java-peer.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 import { elsewhere, numbers, testReturns } from "../support/westid-returns.ts";
 
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers that go back to westid in Redis", () => {
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? "worker IDs that go back to westid in Redis", () => {
   let server: RedisServer;
   let client: Redis;
 
@@ -29,7 +29,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers that go bac
     java: () => new JavaPeer(client, 99),
   });
 
-  test("a holder whose number went back has lost it at its next renewal, also where a Java process looks just like it", async () => {
+  test("a holder whose worker ID went back loses it at its next renewal, even if a Java process looks exactly like that holder", async () => {
     const keys = await tools.crash(8);
     await tools.outlast();
     await granted(tools.registry, tools.claim({ holder: elsewhere }));
@@ -51,7 +51,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers that go bac
     expect(await tools.registry.claim(tools.claim({ workerId: one }))).toMatchObject({ outcome: "foreign" });
   });
 
-  test("what a Java process took over, a pinned number, and one that was renewed are left as they are", async () => {
+  test("a worker ID that a Java process took over, a pinned one, and a renewed one stay as they are", async () => {
     const keys = await tools.crash(8);
     await new JavaPeer(client, 815).take(0, true);
     await tools.registry.pin(tools.namespace, 1, "kept");

@@ -15,7 +15,7 @@ const layout = defaultLayout.fingerprint;
 const skew = 1000;
 const limits = { maxWindow: 60_000, maxClockSkew: skew };
 
-/** A small generator of random numbers, so that a run can be repeated. */
+/** A small generator of random numbers, so that a test can repeat a run. */
 function randomFrom(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -48,7 +48,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
   const make = (options: SnowleaseOptions = {}): Promise<Maker> =>
     startMaker({ registry: server.url(), namespace, window: 900, ...options });
 
-  /** What stands at the keys of westid that are none of ours, with how long they last. */
+  /** The values of westid's keys that are not ours, with their remaining time. */
   async function foreignKeys(): Promise<Map<string, string>> {
     const keys = [...(await client.keys("workerId:use:*")), ...(await client.keys("workerId:pid:*"))];
     const found = new Map<string, string>();
@@ -64,7 +64,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     return found;
   }
 
-  test("keys of ours are out of westid's sight, but for those that say that a number is taken", async () => {
+  test("westid does not see our keys, except those that mark a worker ID as taken", async () => {
     const request = claim();
     const grant = await granted(registry, request);
     expect(await client.get("workerId:use:0")).toBe("4711x10.0.0.1xalpha");
@@ -75,7 +75,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     for (const key of await client.keys("*")) expect(await client.ttl(key)).toBe(-1);
   });
 
-  test("a wanted number that westid has is held, by whom is told, and `workers` shows it", async () => {
+  test("a requested worker ID that westid has is held: the answer names the holder, and `workers` shows it", async () => {
     const java = new JavaPeer(client, 815, "192.0.2.7", "old-app-3");
     await java.take(7);
     const before = await foreignKeys();
@@ -89,13 +89,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     ]);
     const found = await registry.worker(namespace, 7);
     expect(found).toMatchObject({ state: "foreign", holder: { pid: 815 } });
-    // What keeps no window shows none.
+    // A holder without windows shows none.
     expect(found && workerJson(found)).toMatchObject({ from: null, until: null });
     expect(await foreignKeys()).toEqual(before);
   });
 
   test.each(["", "x", "7", "nonsense", "1x2", "1x2x3x4", "\u0000", "é", "x".repeat(5000)])(
-    "whatever a stranger wrote at `use:N` (%j), it is left alone, shown in one line, and never claimed",
+    "a stranger's value at `use:N` (%j) stays, is shown in one line, and is never claimed",
     async (value) => {
       await client.set("workerId:use:0", value);
       const before = await foreignKeys();
@@ -107,7 +107,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     },
   );
 
-  test("a number that westid took away under its holder is lost at the next renewal; the lease takes another one", async () => {
+  test("a worker ID that westid took from its holder is lost at the next renewal; the lease takes another one", async () => {
     const one = await make();
     const java = new JavaPeer(client, 99);
     await java.take(one.snowflake.lease.workerId, true);
@@ -126,7 +126,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(new Set(one.ids).size).toBe(one.ids.length);
   });
 
-  test("a number whose `use` key was deleted under its holder is lost at the next renewal; the lease takes another one", async () => {
+  test("a worker ID whose `use` key was deleted under its holder is lost at the next renewal; the lease takes another one", async () => {
     const one = await make();
     const { workerId } = one.snowflake.lease;
     await client.del(`workerId:use:${workerId}`);
@@ -151,7 +151,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     },
   };
   for (const [how, take] of Object.entries(takes)) {
-    test(`what was ${how} under a holder opens only when nobody's clock can have been there`, async () => {
+    test(`a worker ID that was ${how} under its holder opens only after every time that a clock may have shown`, async () => {
       const request = claim({ window: 200 });
       const grant = await granted(registry, request);
       const java = await take();
@@ -170,7 +170,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     });
   }
 
-  test("with foreigners seen: a number that was ours all the time opens at once, any other when their clocks have passed", async () => {
+  test("once foreigners were seen: a worker ID that was ours all the time opens at once, any other when their clocks have passed", async () => {
     const request = claim();
     const held = await granted(registry, request);
     expect(held.from).toBeLessThanOrEqual(held.clock);
@@ -189,14 +189,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     await registry.release({ ...keyOf(request, held), clock: Date.now(), used });
     const again = await granted(registry, claim({ workerId: 0 }));
     expect(again.from).toBeLessThanOrEqual(again.clock);
-    // The next process asks the server, not what this one remembers.
+    // The next process asks the server, since it does not have this one's memory.
     const other = await openRedis(server.url());
     onTestFinished(() => other.close());
     const third = await granted(other, claim({ workerId: 8 }));
     expect(third.from).toBeGreaterThanOrEqual(third.clock + skew);
   });
 
-  test("what westid took under a holder is not deleted by its give-back, nor by an operator", async () => {
+  test("neither its holder's give-back nor an operator deletes a worker ID that westid took", async () => {
     const requests = [claim({ window: 50 }), claim({ window: 50 })] as const;
     const grants = [await granted(registry, requests[0]), await granted(registry, requests[1])] as const;
     for (const workerId of [0, 1]) await new JavaPeer(client, 90 + workerId).take(workerId, true);
@@ -209,8 +209,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
   });
 
   test.each([
-    ["as one that this host had", {}],
-    ["as one that is wanted first", { preferred: [0], holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } }],
+    ["as one that this host had before", {}],
+    ["as a preferred one", { preferred: [0], holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } }],
     ["as the one that rested longest", { holder: { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" } }],
   ])("what we had, and westid has now, is not claimed again: %s", async (_, wish) => {
     const pool = { first: 0, last: 1 };
@@ -227,13 +227,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(await foreignKeys()).toEqual(before);
   });
 
-  test("`beside=westid`: so before one was ever seen", async () => {
+  test("`beside=westid`: the same before any foreigner was seen", async () => {
     const careful = await openRedis(server.url("?beside=westid"));
     onTestFinished(() => careful.close());
     const request = claim();
     const grant = await granted(careful, request);
     expect(grant.from).toBeGreaterThanOrEqual(grant.clock + skew);
-    // What we held all the time we know.
+    // A worker ID that we held all the time is known.
     const used = { until: grant.from };
     await careful.release({ ...keyOf(request, grant), clock: Date.now(), used });
     await eventually(
@@ -244,12 +244,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(again.from).toBeLessThanOrEqual(again.clock);
   });
 
-  test("a band of one's own: westid in 0 to 511, everybody else in 512 to 1023, open at once", async () => {
+  test("separate bands: westid in 0 to 511, all our holders in 512 to 1023, open at once", async () => {
     for (let pid = 1; pid <= 512; pid++) await new JavaPeer(client, pid).take(pid - 1);
     const before = await foreignKeys();
     const pool = { first: 512, last: 1023 };
     const grants: Grant[] = [];
-    // Where all of them ask at once, a busy machine sends the last ones after their clocks are too old.
+    // If all of them ask at once, a busy machine sends the last requests after their clocks are too old.
     for (let i = 0; i < 512; i += 32) {
       grants.push(...(await Promise.all(Array.from({ length: 32 }, () => granted(registry, claim({ pool }))))));
     }
@@ -262,16 +262,16 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(await registry.workers(namespace, { state: "foreign" })).toHaveLength(512);
   });
 
-  test("what westid left is found again when nothing else is free, wherever it was met first", async () => {
+  test("a worker ID that westid left is found again when nothing else is free, even if another pool met it first", async () => {
     const peers = Array.from({ length: 200 }, (_, i) => new JavaPeer(client, i + 1));
     for (const peer of peers) await peer.start();
-    // Whoever may have any of these has met them all, in this order.
+    // These claims meet all worker IDs of the pool, in this order.
     const low = { first: 0, last: 99 };
     const high = { first: 100, last: 199 };
     for (const pool of [low, high])
       expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
     await peers[150]?.leave();
-    // A few of them are looked at each time.
+    // Each claim looks at a few of them.
     const found = await eventually(
       () => registry.claim(claim({ pool: high })),
       ({ outcome }) => outcome === "granted",
@@ -281,18 +281,18 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
   });
 
   test.each([1, 2, 3, 4, 5, 6])(
-    "side by side at random, run %i: nothing of westid's is touched, and no window meets its time",
+    "side by side at random, run %i: westid's keys stay untouched, and no window overlaps its times",
     async (seed) => {
       const random = randomFrom(seed);
       const careful = await openRedis(server.url("?beside=westid"));
       onTestFinished(() => careful.close());
       const live: { key: ClaimKey; from: number; until: number }[] = [];
       const peers: { peer: JavaPeer; since: number }[] = [];
-      /** When whom may have used a number: [from, until). */
+      /** When a Java process may have used a worker ID: [from, until). */
       const javaSpans: { workerId: number; from: number; until: number }[] = [];
       const windows: { workerId: number; from: number; until: number }[] = [];
       const pool = { first: 0, last: 23 };
-      // A clock that is ahead as far as a clock may be.
+      // A clock that is ahead as far as tolerated.
       const javaNow = (): number => Date.now() + skew - 1;
       let pid = 0;
 
@@ -340,7 +340,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
       }
       expect(windows.length).toBeGreaterThan(100);
       expect(javaSpans.length).toBeGreaterThan(20);
-      // A westid that came first to a number that we had left opens there by its own clock; what is ours comes after it, always.
+      // A westid process that takes a worker ID which we left begins by its own clock. Our windows always begin after its times.
       const met = windows.filter(({ workerId, from, until }) =>
         javaSpans.some(
           (span) => span.workerId === workerId && from >= span.from && from < span.until && until > span.from,

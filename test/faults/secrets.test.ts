@@ -13,15 +13,15 @@ import { Secrets } from "../support/secrets.ts";
 import { freePort } from "../support/servers.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-/** Right and wrong; what of them has to be encoded is. */
+/** The right and the wrong password; both hold characters that a URL encodes. */
 const password = "rotkohl/p4ss@word";
 const wrong = "blaukraut:p4ss?word";
 
-/** A server that lets nobody in without the password. */
+/** A server that accepts only clients with the password. */
 interface Guarded {
   url(password: string, query?: string): string;
-  /** Where no server is; default: the URL with another port. */
-  nobody?(port: number): string;
+  /** A URL without a server; default: the URL with another port. */
+  unreachable?(port: number): string;
   remove(): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ const stores: readonly Store[] = [
       const server = await Kubernetes.start();
       server.rotate(password);
       const url = (token: string, query = ""): string => server.url(server.port, { token }) + query;
-      return { url, nobody: (port) => server.url(port, { token: password }), remove: () => server.remove() };
+      return { url, unreachable: (port) => server.url(port, { token: password }), remove: () => server.remove() };
     },
   },
   {
@@ -116,7 +116,7 @@ beforeEach(() => {
   secrets = new Secrets([password, wrong]);
 });
 
-/** Runs command lines, and listens. */
+/** Runs command lines, and notes their output. */
 async function listen(env: Record<string, string>, ...lines: (readonly string[])[]): Promise<number[]> {
   const codes: number[] = [];
   for (const args of lines) {
@@ -135,7 +135,7 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
     });
     afterAll(() => server.remove());
 
-    test("is told by no command, whatever becomes of it", async () => {
+    test("is shown by no command, whether it works or not", async () => {
       const right = ["--registry", server.url(password)];
       const codes = await listen(
         {},
@@ -151,8 +151,8 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
       );
       expect(codes).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0]);
       const free = await freePort();
-      const nobody = server.nobody?.(free) ?? server.url(password).replace(/:\d+(?=\/|$)/, `:${free}`);
-      for (const registry of [server.url(wrong), nobody]) {
+      const unreachable = server.unreachable?.(free) ?? server.url(password).replace(/:\d+(?=\/|$)/, `:${free}`);
+      for (const registry of [server.url(wrong), unreachable]) {
         const to = ["--registry", registry, "--operation-timeout", "1s"];
         const codes = await Promise.all([
           listen({}, ["workers", ...to], ["id", ...to]),
@@ -161,7 +161,7 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
         expect(codes.flat()).not.toContain(0);
         secrets.noteError("snowlease()", await failure(registry));
       }
-      // It waits for a registry to come, or ends.
+      // It waits for a registry, or ends.
       const daemon = sandbox.start(["daemon", "--registry", server.url(wrong), "--listen", "127.0.0.1:0", "--json"]);
       secrets.note("daemon", await daemon.line().catch(() => ""));
       await daemon.kill();
@@ -178,7 +178,7 @@ describe.each(stores)("a password of $name", ({ missing, source, start }) => {
   });
 });
 
-/** What a program gets that cannot have a generator. */
+/** The error of a program that cannot have a generator. */
 async function failure(registry: string): Promise<unknown> {
   try {
     const ids = await snowlease({ registry, operationTimeout: 1000 });
@@ -225,7 +225,7 @@ test("a URL in the wrong place is not repeated with its password", async () => {
   secrets.expectKept();
 });
 
-test("a URL that is none is not repeated with its password", async () => {
+test("an invalid URL is not repeated with its password", async () => {
   const url = `redis://user:${encodeURIComponent(password)}@127.0.0.1:1/0`;
   const malformed: readonly string[] = [
     `${url}?pasword=${password}`,
@@ -252,7 +252,7 @@ test("a URL that is none is not repeated with its password", async () => {
   secrets.expectKept();
 });
 
-test("a config file, an assigner and an environment that are wrong keep what stands in them", async () => {
+test("a wrong config file, assigner or environment does not show its content", async () => {
   const url = `postgres://user:${encodeURIComponent(password)}@127.0.0.1:1/x`;
   const files: readonly string[] = [
     `{"registry": "${url}", "token": "${wrong}"}`,
@@ -290,7 +290,7 @@ test("a config file, an assigner and an environment that are wrong keep what sta
 });
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guarded Redis", () => {
-  test("tells nobody a password, a token or whose lease is whose", async () => {
+  test("shows no client a password, a token or the holder of a token", async () => {
     const server = await RedisServer.start(undefined, password);
     const far = `redis://:${encodeURIComponent(password)}@127.0.0.1:${server.port}`;
     try {
@@ -333,7 +333,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guard
       secrets.add(claimed.token);
       const path = `/v1/default/leases/${claimed.workerId}`;
       const now = Date.now();
-      // Somebody else's token is not told to him who sends it wrongly, and neither is his own.
+      // The daemon does not repeat a wrong token, whether it is another client's or the caller's own.
       const other = `${claimed.token.slice(0, 31)}${claimed.token.endsWith("0") ? "1" : "0"}`;
       secrets.add(other);
       await hear("PATCH", path, worker, { token: other, now });

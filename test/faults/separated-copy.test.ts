@@ -12,7 +12,7 @@ import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
 const layout = Layout.parse("westid");
-/** A quarantine lasts 7 s, and holders renew every second; on a busy machine a request is under way for a second. */
+/** A quarantine lasts 7 s, and holders renew every second; on a busy machine a request takes up to a second. */
 const limits = { maxWindow: 3000, maxClockSkew: 2000 };
 
 let server: PostgresServer;
@@ -87,7 +87,7 @@ async function allMade(makers: readonly Maker[], more: number): Promise<void> {
 }
 
 describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a PostgreSQL database", () => {
-  test("is refused beside its original once it is separated, and was taken for the same registry before", async () => {
+  test("is refused beside its original once it is separated, and counted as the same registry before", async () => {
     await server.query("CREATE DATABASE production");
     const source = await openSql(urlOf("production"), 30_000);
     await source.init({ namespace, layout: layout.fingerprint, ...limits });
@@ -96,7 +96,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
     const [production, staging] = [await opened(urlOf("production")), await opened(urlOf("staging"))];
     const [first, second] = [await daemonOn(urlOf("production")), await daemonOn(urlOf("staging"))];
 
-    // One worker ID of each list, twice.
+    // Each list gets the same worker ID.
     const before = [await claimed(connectTo(first, second)), await claimed(connectTo(second, first))];
     expect(before.map(({ workerId }) => workerId)).toEqual([0, 0]);
     const [ofProduction, ofStaging] = before as [Held, Held];
@@ -121,7 +121,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
       );
       expect(refusal).toContain(`The addresses ${list[0].url} and ${list[1].url} are daemons of different registries`);
     }
-    // What a holder of one of them proves is nothing to the other one.
+    // The evidence of a holder of one of them proves nothing to the other one.
     const eras = [await eraOf(production), await eraOf(staging)];
     const later = await claimed(connectTo(first));
     expect(await renew(connectTo(third), later)).toMatchObject({ outcome: "lost", reason: "forgotten" });
@@ -134,7 +134,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
     expect(await renew(connectTo(first), later)).toMatchObject({ outcome: "renewed" });
   });
 
-  test("that is no copy: separated twice below live holders, it costs time, and no ID is made twice", async () => {
+  test("that is not a copy: separated twice below live holders, it costs time, and no ID is made twice", async () => {
     const registry = await opened(server.url());
     await registry.init({ namespace, layout: layout.fingerprint, ...limits });
     const [lasting, restarted] = [await daemonOn(server.url()), await daemonOn(server.url())];
@@ -149,7 +149,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
       return heard;
     });
     await allMade(makers, 200);
-    // An operator who asks the wrong store is refused: its holders' windows are open.
+    // A separation of the wrong store is refused: the windows of its holders are open.
     const era = await eraOf(registry);
     await expect(separateCopy(registry, { namespace, era }, "here")).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
     expect(await eraOf(registry)).toBe(era);
@@ -161,13 +161,13 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
     await daemonOn(server.url(), restarted.port);
     for (const heard of events) heard.splice(0);
     makers.push(await start(server.url()), await start(lasting.url));
-    // A daemon that never knew the earlier key takes it for a holder of another registry: it claims anew, after the quarantine.
+    // A daemon that never knew the earlier key takes this holder for one of another registry: it claims again, after the quarantine.
     await eventually(
       async () => events[2] ?? [],
       (names) => names.includes("switched"),
     );
     expect(events[2]?.[0]).toBe("lost");
-    // The others renew, unless a claimer is faster: their windows have passed.
+    // The others renew, unless a newcomer claims first: their windows have passed.
     for (const heard of events.slice(0, 2)) {
       await eventually(
         async () => heard,
@@ -180,7 +180,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "a copy of a P
     expect(await eraOf(registry)).toBe(second?.era);
   });
 
-  test("that takes the place of its original and is separated: no forgotten worker ID is granted while its window is open", async () => {
+  test("that replaces its original and is separated: no forgotten worker ID is granted while its window is open", async () => {
     const registry = await opened(server.url());
     await registry.init({ namespace, layout: layout.fingerprint, ...limits });
     const daemon = await daemonOn(server.url());

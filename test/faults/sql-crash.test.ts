@@ -9,7 +9,7 @@ import { expectApart, liveOn, type Span } from "../support/spans.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
-/** 200 clients of one process have to get an answer each, on a busy machine, ms. */
+/** 200 clients of one process need an answer each, on a busy machine, ms. */
 const patience = 120_000;
 
 driveStandIn();
@@ -63,12 +63,12 @@ describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
         expectApart(spans, workers);
         for (const { workerId, fence } of workers) {
           const rows = await registry.history(namespace, workerId, { limit: 10_000 });
-          // A row a claim, and one at most goes on.
+          // A row for each claim; at most one claim goes on.
           expect(rows.map((row) => row.fence)).toEqual(rows.map((_, i) => i + 1));
           expect(rows.at(-1)?.fence).toBe(fence);
           expect(rows.filter(({ end }) => end === undefined).length).toBeLessThanOrEqual(1);
         }
-        // The numbers that were in use are all to be had again, and nothing holds a lock.
+        // All used worker IDs can be claimed again, and no lock is left.
         await sleep(200);
         for (let workerId = 0; workerId < 10; workerId++)
           await granted(registry, claimRequest({ workerId, window: 1000 }));
@@ -94,7 +94,7 @@ describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
       expect(renewed.every(({ outcome }) => outcome === "renewed")).toBe(true);
     });
 
-    test("200 clients that want what 200 others gave back get 200 worker IDs", { timeout: 2 * patience }, async () => {
+    test("200 clients get the 200 worker IDs that 200 others gave back", { timeout: 2 * patience }, async () => {
       const registry = await opened("?poolSize=8");
       const pool = { first: 0, last: 199 };
       const first = await Promise.all(

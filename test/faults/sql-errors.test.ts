@@ -18,7 +18,7 @@ import { Wire } from "../support/wire.ts";
 const layout = defaultLayout.fingerprint;
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/index.js")).href;
 
-/** The error that a promise ends in: one line, and no secret in it. */
+/** The error of a promise: one line, without a secret. */
 async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
   const error: unknown = await promise.then(
     () => undefined,
@@ -69,7 +69,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       return { registry, namespace };
     }
 
-    // The last line of what is written.
+    // The last line of the written text.
     const commit = "\nCOMMIT";
     const user = dialect === "postgres" ? "postgres" : "root";
     const as = (login: string, query = ""): string => server.url(query).replace(`${user}@`, `${login}@`);
@@ -82,7 +82,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     }
 
     /** Takes one of the connections that MySQL has for other users than its administrators. */
-    /** Takes one more connection. Whether there was one. */
+    /** Takes one more connection. Returns whether there was one. */
     async function taken(): Promise<boolean> {
       const login = { host: "127.0.0.1", port: server.port, user: "app", password: "s3cret" };
       const connection = await mysql.createConnection(login).catch(() => undefined);
@@ -91,7 +91,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       return connection !== undefined;
     }
 
-    test("its clock is that of the world, whatever time zone server and session have", async () => {
+    test("its clock is right, whatever time zone server and session have", async () => {
       const { registry, namespace } = await made();
       const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
@@ -100,7 +100,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect(Math.abs((await granted(registry, claimRequest({ namespace }))).clock - Date.now())).toBeLessThan(5000);
     });
 
-    test("no tables: a claimer is told what to run, and a holder is not", async () => {
+    test("no tables: a claimer learns what to run, a holder does not", async () => {
       const registry = await opened(server.url());
       const { code, message } = await failure(registry.claim(claimRequest({ namespace: "never" })));
       expect(code).toBe("SCHEMA_INCOMPATIBLE");
@@ -119,7 +119,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       const { receipt } = grant;
       const refusal = await failure(registry.renew({ ...key, receipt, window: 1000 }));
       expect(refusal.code).toBe("QUARANTINE");
-      // Every window has passed then that was granted until this one.
+      // By then, every window has passed that was granted so far.
       expect(refusal.details["until"]).toBe(grant.until + maxWindow + 2 * maxClockSkew);
       expect(refusal.details.retryAfterMs).toBeLessThanOrEqual(grant.until + maxWindow + 2 * maxClockSkew - key.clock);
       expect(refusal.message).not.toContain("init");
@@ -129,7 +129,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect(await registry.release(key)).toEqual({ outcome: "lost" });
     });
 
-    test("tables of another version, or that lack a column, are left alone", async () => {
+    test("tables of another version, or without a required column, are left alone", async () => {
       const { registry, namespace } = await made();
       await server.query(`UPDATE workerid_meta_${namespace} SET value = '2' WHERE name = 'schema'`);
       for (const asked of [
@@ -146,7 +146,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       );
     });
 
-    test("a table that was dropped is made anew by `init`; for that of windows a quarantine begins", async () => {
+    test("`init` creates a dropped table again; for the table of windows a quarantine begins", async () => {
       const { registry, namespace } = await made();
       const again = (): Promise<unknown> => registry.init({ namespace, layout });
       for (const table of ["history", "assign"]) {
@@ -159,14 +159,14 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       await server.query(`DROP TABLE workerid_window_${namespace}`);
       await again();
       expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
-      // Which nothing that is said to `init` ends.
+      // No call of `init` ends it.
       expect(await again()).toMatchObject({ quarantineUntil: expect.any(Number) as number });
       const { code, message } = await failure(registry.init({ namespace, layout, new: true }));
       expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("a quarantine of it is recorded")]);
       expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
     });
 
-    test("`init` ends no quarantine: neither one that is recorded, nor one whose record is lost", async () => {
+    test("`init` ends no quarantine: neither a recorded one, nor one whose record is lost", async () => {
       const { registry, namespace } = await made();
       const meta = `workerid_meta_${namespace}`;
       const again = (): Promise<unknown> => registry.init({ namespace, layout });
@@ -203,7 +203,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       await granted(registry, claimRequest({ namespace }));
     });
 
-    test("a login that is refused, and a user without rights", async () => {
+    test("a refused login, and a user without rights", async () => {
       const { namespace } = await made();
       const without = await opened(as("app:s3cret"));
       const { code, message } = await failure(without.claim(claimRequest({ namespace })));
@@ -212,12 +212,12 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
         expect.stringContaining("grant SELECT, INSERT, UPDATE and DELETE"),
       ]);
       expect((await failure(without.init({ namespace: "fresh", layout }))).code).toBe("FORBIDDEN");
-      // PostgreSQL lets everybody in who comes from this machine, whatever the password.
+      // PostgreSQL accepts all connections from this machine, whatever the password.
       const wrong = await opened(as(dialect === "postgres" ? "nobody:s3cret" : "app:wrong-s3cret"));
       expect((await failure(wrong.ping())).code).toBe("UNAUTHORIZED");
     });
 
-    test("tables that somebody else made by hand, for a user who may not", async () => {
+    test("tables that an administrator made by hand, for a user without the right to do so", async () => {
       const namespace = `e${++tests}`;
       for (const statement of schemaText(dialect, namespace).split(/;\n\n|;$/)) {
         if (statement !== "") await server.query(statement);
@@ -252,7 +252,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       });
     });
 
-    test("no connection left, and silence after that: the server's word counts", async () => {
+    test("no connection left, and silence after that: the error repeats the server's words", async () => {
       const { namespace } = await made();
       const limits = {
         postgres: ["ALTER ROLE app CONNECTION LIMIT 0", "ALTER ROLE app CONNECTION LIMIT -1"],
@@ -261,7 +261,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       if (dialect === "mysql") await server.query("GRANT SELECT ON snowlease.* TO app@'127.0.0.1'");
       const [least, most] = limits[dialect] as [string, string];
       await server.query(least);
-      // The server ends connections that were closed a moment ago in its own time, and then has room for others.
+      // The server ends recently closed connections with a delay, and then has room for others.
       for (let refused = 0; dialect === "mysql" && refused < 20; await sleep(20))
         refused = (await taken()) ? 0 : refused + 1;
       const registry = await opened(as("app:s3cret"), 1500);
@@ -285,7 +285,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       if (dialect === "mysql") await server.query("REVOKE SELECT ON snowlease.* FROM app@'127.0.0.1'");
     });
 
-    test("nobody there, or somebody who keeps silent: in time, and nothing was changed", async () => {
+    test("a closed port, and a silent server: refused in time, and nothing changed", async () => {
       const gone = await opened(server.url().replace(String(server.port), String(await freePort())), 400);
       expect(await failure(gone.ping())).toMatchObject({
         code: "REGISTRY_UNAVAILABLE",
@@ -298,7 +298,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     });
 
     test.each([true, false])(
-      "a commit whose answer is lost, and which arrives (%s), is found out about",
+      "a commit whose answer is lost, and which arrives (%s): the registry finds out whether it is done",
       async (arrives) => {
         const { namespace } = await made();
         const { wire, registry } = await wired(5000);
@@ -317,14 +317,14 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
         });
         expect(await registry.worker(namespace, 0)).toMatchObject({ clean: true, until: grant.from });
         expect(await registry.history(namespace, 0)).toHaveLength(1);
-        // What cannot be found out about is said to be unknown.
+        // If the registry cannot find out, the error says that the result is not known.
         wire.cut = { text: commit, arrives };
         const { code, message } = await failure(registry.forceRelease({ namespace, workerId: 0, force: true }));
         expect([code, message]).toEqual(["REGISTRY_UNAVAILABLE", expect.stringContaining("is not known")]);
       },
     );
 
-    test("a connection that is cut in the middle of a transaction leaves nothing behind, and the operation is done anew", async () => {
+    test("a connection that is cut during a transaction leaves nothing, and the registry repeats the operation", async () => {
       const { namespace } = await made();
       const { wire, registry } = await wired(5000);
       wire.cut = { text: `INSERT INTO workerid_history_${namespace}`, arrives: true };
@@ -335,7 +335,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect(await registry.history(namespace, 0)).toHaveLength(1);
     });
 
-    test("what cannot be stored is refused, and the connection is good for the next", async () => {
+    test("a value that cannot be stored is refused, and the connection works for the next call", async () => {
       const { namespace } = await made();
       const registry = await opened(server.url("?poolSize=1"));
       const holder = claimRequest({ namespace });
@@ -376,7 +376,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       ],
     }[name];
 
-    test.skipIf(switches.length === 0)("a server that others have made read-only", async () => {
+    test.skipIf(switches.length === 0)("a server that an operator made read-only", async () => {
       const { namespace, registry } = await made();
       await server.query(`GRANT ALL ON snowlease.* TO app@'127.0.0.1'`);
       for (const { variable, login } of switches) {
@@ -400,7 +400,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       await server.query(`REVOKE ALL ON snowlease.* FROM app@'127.0.0.1'`);
     });
 
-    test("a program that has nothing else to do ends by itself", async () => {
+    test("a program with nothing else to do ends by itself", async () => {
       const { namespace } = await made();
       const script = `const { snowlease } = await import(${JSON.stringify(dist)});
         const ids = await snowlease({ registry: ${JSON.stringify(server.url())}, namespace: ${JSON.stringify(namespace)} });

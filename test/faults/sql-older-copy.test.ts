@@ -18,9 +18,9 @@ import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
 
 const namespace = "orders";
-/** A window that a test waits for, ms; on a busy machine a request is under way for a second. */
+/** A window that a test waits for, ms; on a busy machine a request takes up to a second. */
 const short = { maxWindow: 1500, maxClockSkew: 2000 };
-/** Windows that no test waits for: each renewal is asked for, and a quarantine is ended by the operator. */
+/** Windows that no test waits for: tests call each renewal themselves, and an operator ends the quarantine. */
 const long = { maxWindow: 60_000, maxClockSkew: 2000 };
 
 const ends: (() => Promise<unknown>)[] = [];
@@ -58,13 +58,13 @@ async function emptied(server: DatabaseServer): Promise<void> {
 
 let tokens = 0;
 
-/** A lease, and what has happened to it. */
+/** A lease, and its events. */
 interface LiveLease {
   readonly lease: Lease;
   readonly events: { readonly name: keyof LeaseEvents; readonly event: Partial<LeaseEvents["lost"]> }[];
 }
 
-/** Leases a worker ID as a program does. */
+/** Leases a worker ID, like a program. */
 async function leased(registry: Registry, wish: Partial<LeaseOptions>, clock: Clock = systemClock): Promise<LiveLease> {
   const makeToken = (): string => (++tokens).toString(16).padStart(32, "0");
   const host = { registry, clock, makeToken };
@@ -116,7 +116,7 @@ function withToken(registry: Registry, token: string): Registry {
   };
 }
 
-/** A registry whose renewals wait. */
+/** A registry that holds back renewals until `letGo` is called. */
 function held(registry: Registry): { readonly registry: Registry; readonly letGo: () => void } {
   let letGo = (): void => undefined;
   const gone = new Promise<void>((resolve) => (letGo = resolve));
@@ -155,7 +155,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
         live.events.splice(0);
         await happened(live, "renewed");
       }
-      // The holder on record goes on, and the registry knows nothing of the other one's claim.
+      // The recorded holder goes on; the registry does not know the other claim.
       expect(known.lease.workerId).toBe(0);
       expect(known.lease.from).toBeGreaterThanOrEqual(info?.quarantineEnd ?? Infinity);
       for (const maker of makers) await maker.made(maker.ids.length + 500);
@@ -164,7 +164,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect(doubled(makers.flatMap(({ ids }) => ids))).toEqual([]);
     });
 
-    test("while a claimer is faster than the holder: IDs are doubled at most until its first answered renewal", async () => {
+    test("while a claimer is faster than the holder: IDs come twice only until the holder's first answered renewal", async () => {
       const server = await start();
       const registry = await made(server, short);
       const putBack = await copyOf(server, registry);
@@ -197,7 +197,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect(after.filter((id) => before.has(id))).toEqual([]);
     });
 
-    test("of which a newer holder gave the worker ID back: the next one makes no ID of the older holder, with a clock that is behind", async () => {
+    test("of which a newer holder gave the worker ID back: the next holder makes no ID of the older one, with a clock that is behind", async () => {
       const server = await start();
       const registry = await made(server, { maxWindow: 3000, maxClockSkew: 2000 });
       const putBack = await copyOf(server, registry);
@@ -246,7 +246,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       await granted(registry, claimRequest({ window }));
     });
 
-    test("or no tables any more, and new ones in their place: a holder of the earlier ones begins the quarantine", async () => {
+    test("or missing tables that `init` creates again: a holder of the earlier ones begins the quarantine", async () => {
       const server = await start();
       const registry = await made(server, long);
       const window = 60_000;
@@ -263,7 +263,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect(quarantineUntil).toBeUndefined();
       expect(await lease.renew()).toBe(false);
       expect(lease.state).toBe("held");
-      // As long as the limits of the earlier namespace make it, which the holder remembers.
+      // As long as the limits of the earlier namespace require, which the holder remembers.
       expect((await registry.describe(namespace))?.quarantineUntil).toBeGreaterThan(lease.until);
       const claim = registry.claim(claimRequest({ window: 1000 }));
       await expect(claim).rejects.toMatchObject({ code: "QUARANTINE" });
@@ -282,7 +282,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       );
     });
 
-    test("and a claimer that remembers a lease of before: its claim begins the quarantine", async () => {
+    test("and a claimer that remembers an earlier lease: its claim begins the quarantine", async () => {
       const server = await start();
       const registry = await made(server, long);
       const putBack = await copyOf(server, registry);
@@ -299,7 +299,7 @@ describe.each([...databases, oracleStandIn])("an older copy of the tables of $na
       expect((await registry.describe(namespace))?.era).toBe(after?.era);
     });
 
-    test("an operator ends the quarantine, of this era only; later evidence of the same loss begins no other one", async () => {
+    test("an operator ends the quarantine of this era only; later evidence of the same loss begins no other one", async () => {
       const server = await start();
       const registry = await made(server, long);
       const window = 60_000;
@@ -354,7 +354,7 @@ describe.each([...databases, oracleStandIn])("two copies of one holder on $name"
     expect(other.events.find(({ name }) => name === "lost")?.event.reason).toBe("cloned");
     const makers = [making(one), making(other)];
     await makers[0]?.made(200);
-    // A copy from before the claim was answered repeats the claim.
+    // A copy from before the answer to the claim repeats the claim.
     const repeated = claimRequest({ token, window: 60_000 });
     expect(await registry.claim(repeated)).toEqual({ outcome: "lost", reason: "cloned" });
     const { workerId, fence } = other.lease;
@@ -385,11 +385,11 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
     }
 
     const unavailable = { code: "REGISTRY_UNAVAILABLE" };
-    /** A renewal by nobody, after which the wire knows what is read for one of this worker ID. */
+    /** A renewal without a holder: after it, the wire knows the read for a renewal of this worker ID. */
     const read = (registry: Registry, workerId: number): Promise<unknown> =>
       registry.renew({ namespace, workerId, fence: 1, token: "0", clock: Date.now(), window });
 
-    test("begin no quarantine: the record of today is not as it was read", async () => {
+    test("begin no quarantine: the present record differs from the read one", async () => {
       const { registry, wire, lagging } = await begun();
       const request = claimRequest({ window, workerId: 3 });
       await read(lagging, 3);
@@ -397,7 +397,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       const key = { ...keyOf(request, grant), window };
       const { era } = (await registry.describe(namespace)) ?? {};
       wire.isCached = true;
-      // The read says that there is no such record.
+      // The read shows no such record.
       const { receipt } = grant;
       await expect(lagging.renew({ ...key, clock: Date.now(), receipt })).rejects.toMatchObject(unavailable);
       await expect(lagging.release({ ...key, clock: Date.now(), receipt })).rejects.toMatchObject(unavailable);
@@ -406,7 +406,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       const renewal = await registry.renew({ ...key, clock: Date.now(), receipt });
       if (renewal.outcome !== "renewed") throw new Error("It was refused.");
       wire.isCached = true;
-      // It says that the record has fewer renewals.
+      // The read shows a record with fewer renewals.
       const next = { ...key, clock: Date.now(), receipt: renewal.receipt };
       await expect(lagging.renew(next)).rejects.toMatchObject(unavailable);
       wire.isCached = false;
@@ -414,7 +414,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       expect((await registry.describe(namespace))?.era).toBe(era);
     });
 
-    test("note no era over that of a namespace: the transaction that makes it writes that era, too", async () => {
+    test("note no era over that of a namespace: the transaction that creates the namespace writes the era, too", async () => {
       const { server, registry, wire, lagging } = await begun();
       const request = claimRequest({ window, workerId: 3 });
       const grant = await granted(registry, request);
@@ -439,7 +439,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       expect(await registry.describe(namespace)).toEqual(second);
     });
 
-    test("end no lease: the server that writes is asked before a holder is told that its claim was forgotten", async () => {
+    test("end no lease: the registry asks the writing server before it tells a holder that its claim is forgotten", async () => {
       const { server, registry, wire, lagging } = await begun();
       const requests = [3, 4].map((workerId) => claimRequest({ window, workerId }));
       const keys: (ClaimKey & { receipt: string | undefined; window: number })[] = [];
@@ -468,16 +468,16 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       expect((await registry.describe(namespace))?.era).toBe(era);
     });
 
-    // No statement sets the identity of the other databases; PostgreSQL, besides, has no standby that answers our reads.
+    // No statement sets the identity of the other databases; also, PostgreSQL has no standby that answers our reads.
     test.skipIf(name !== "mariadb")(
-      "begin no quarantine where a replica answers them: the server that writes has another name",
+      "begin no quarantine where a replica answers them: the writing server has another name",
       async () => {
         const { server, registry, wire, url, lagging } = await begun();
         const before = await registry.describe(namespace);
         await server.query("SET GLOBAL server_id = 4711");
         await lagging.describe(namespace);
         await server.query("SET GLOBAL server_id = 1");
-        // A session keeps the name.
+        // A session keeps the name that it read first.
         await lagging.close();
         const later = await opened(url, wait);
         wire.isCached = true;
@@ -490,7 +490,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
       },
     );
 
-    test("begin no quarantine beside a transaction that writes the record: the evidence waits for it, and is read again", async () => {
+    test("begin no quarantine beside a transaction that writes the record: the registry waits for it, and reads the evidence again", async () => {
       const { server, registry } = await begun();
       const request = claimRequest({ window, workerId: 3 });
       const grant = await granted(registry, request);
@@ -525,7 +525,7 @@ describe.each(databases)("reads of $name that lag", ({ name, missing, start, dia
   });
 });
 
-/** A client of the test's own with a transaction. */
+/** A client with a transaction of the test's own. */
 interface Session {
   run(text: string): Promise<unknown>;
   /** Whether another transaction waits for a lock. */
@@ -547,7 +547,7 @@ async function sessionOn(server: DatabaseServer, dialect: "mysql" | "postgres"):
     database: "snowlease",
   });
   ends.push(() => client.end());
-  // Not `innodb_trx`: InnoDB renews that picture only after 100 ms without a reader, so a test that asks again and again sees the first one.
+  // Not `innodb_trx`: InnoDB updates that table only after 100 ms without a reader, so repeated reads would show the first state.
   const waits = "SHOW GLOBAL STATUS WHERE Variable_name = 'Innodb_row_lock_current_waits' AND Value > 0";
   return { run: (text) => client.query(text), waiting: async () => (await server.query(waits)).length > 0 };
 }

@@ -40,7 +40,7 @@ describe.skipIf(missing !== undefined)(
       return registry;
     }
 
-    test("killed with -9 amid claims of a crowd: no two windows overlap", async () => {
+    test("killed with -9 during claims of a crowd: no two windows overlap", async () => {
       const { bouncer, registry } = await begun();
       const spans: Span[] = [];
       let goesOn = true;
@@ -66,7 +66,7 @@ describe.skipIf(missing !== undefined)(
       expectApart(spans, await registry.workers(namespace));
     });
 
-    test("live holders renew through it, each time in another session: none is lost, and no quarantine begins", async () => {
+    test("live holders renew through it, each time in another session: no lease is lost, and no quarantine begins", async () => {
       const { bouncer, registry } = await begun();
       const { era } = (await registry.describe(namespace)) ?? {};
       const losses: unknown[] = [];
@@ -118,7 +118,7 @@ describe.skipIf(missing !== undefined)(
       expect(new Set(ids).size).toBe(ids.length);
     });
 
-    test("what a standby has not confirmed is not acknowledged, although nothing of a session stays", async () => {
+    test("a write that a standby has not confirmed is not acknowledged, although PgBouncer keeps no session state", async () => {
       const { server, bouncer } = await begun();
       await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
       await server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");

@@ -10,7 +10,7 @@ import { databases, type DatabaseServer } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
-/** SNOWLEASE_ROWS=1000000 takes minutes, and tells the same. */
+/** SNOWLEASE_ROWS=1000000 takes minutes, and tests the same. */
 const rows = Number(process.env["SNOWLEASE_ROWS"] ?? 100_000);
 const pool = { first: 0, last: rows + 99 };
 
@@ -18,7 +18,7 @@ const pool = { first: 0, last: rows + 99 };
 const hot =
   /^(?:claim|record\.get|assign\.get|record\.put|record\.touch|record\.file|history\.(?:end|supersede)|assign\.(?:replace|remove))/;
 
-/** What stands for parameters while only a plan is asked for. */
+/** Values for parameters when the test asks only for a plan. */
 const values: Readonly<Record<string, string | number | null>> = {
   filed_under: `0-${pool.last}`,
   host: "host-7",
@@ -29,7 +29,7 @@ const values: Readonly<Record<string, string | number | null>> = {
   recents: null,
 };
 
-/** `numbers`: what gives the numbers of all rows as `seq`. */
+/** `numbers`: SQL that yields the numbers of all rows as `seq`. */
 function mysqlFill(numbers: string): readonly string[] {
   return [
     `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
@@ -42,7 +42,7 @@ function mysqlFill(numbers: string): readonly string[] {
   ];
 }
 
-/** A namespace of so many used numbers: one in a thousand is free. */
+/** A namespace of this many used worker IDs: one in a thousand is free. */
 const fill: Readonly<Record<string, readonly string[]>> = {
   postgres: [
     `INSERT INTO workerid_window_orders (worker_id, version, era, band, filed_under, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
@@ -64,7 +64,7 @@ const fill: Readonly<Record<string, readonly string[]>> = {
 
 describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
-    /** As the statements themselves have them: that decides about the plan, too. */
+    /** Writes literals as the statements write them: their form decides the plan, too. */
     const literal = dialect === "postgres" ? postgresLiteral : mysqlLiteral;
     let server: DatabaseServer;
     let registry: Registry;
@@ -80,7 +80,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       await server.remove();
     });
 
-    /** How the server would go about a statement, and how many rows it thinks that it reads. */
+    /** The server's plan for a statement, and the rows that it expects to read. */
     async function plan(text: string, more: typeof values = {}): Promise<string> {
       const names = { ...namesOf(namespace), identity: literal("x") };
       const bound = named(text, names).replace(placeholder, (_, name: string) => {
@@ -96,10 +96,10 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
     test.each([...loadStatements(dialect)].filter(([statement]) => hot.test(statement)))(
       "%s reads by an index",
       async (statement, text) => {
-        // So many are filed at once.
+        // One statement files this many records.
         const steps = await plan(text, statement === "record.file" ? { last: 50_499 } : {});
         if (dialect === "mysql") expect(steps).not.toMatch(/temporary|filesort|derived/i);
-        // A table of a row or two is read as a whole, and so it should be.
+        // A table with a row or two is rightly read as a whole.
         expect(steps).not.toMatch(
           /Seq Scan on workerid_(?:window|assign)|\b(?:w|a|workerid_window_orders|workerid_assign_orders) (?:ALL|index)\b/,
         );
@@ -117,7 +117,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       }
     });
 
-    test("a claim takes the numbers never used, behind all others, and then the one that rested longest", async () => {
+    test("a claim takes the worker IDs never used, even behind all others, and then the one that rested longest", async () => {
       const holder = { host: "new", ip: "", pid: 1, instance: "" };
       const ids = [];
       for (let i = 0; i < 3; i++)
@@ -132,7 +132,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from } });
     });
 
-    /** Pages that the server has looked at, whether they were in memory or not. */
+    /** Pages that the server has looked at, in memory or not. */
     async function pagesRead(): Promise<number> {
       const [row] = await server.query(
         dialect === "postgres"
@@ -142,7 +142,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       return Number(row?.["pages"] ?? row?.["Value"]);
     }
 
-    /** How many pages a claim reads: the fewest of some, since the server does other things, too. */
+    /** How many pages a claim reads: the lowest of several counts, since the server does other work, too. */
     async function pagesOf(narrow: PoolBounds): Promise<number> {
       const pages: number[] = [];
       for (let i = 0; i < 3; i++) {
@@ -151,7 +151,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
         await claimer.claim(
           claimRequest({ pool: narrow, holder: { host: `look-${i}`, ip: "", pid: 1, instance: "" } }),
         );
-        // PostgreSQL tells of what a session did when it ends.
+        // PostgreSQL reports the counts of a session when it ends.
         await claimer.close();
         await expect.poll(pagesRead).toBeGreaterThan(before);
         pages.push((await pagesRead()) - before);
@@ -159,13 +159,13 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       return Math.min(...pages);
     }
 
-    test("a pool that was narrowed reads no more than one of its size, finds what is free in it, and nothing outside", async () => {
+    test("a pool that was narrowed reads no more than a new pool of its size, finds its free worker IDs, and none outside", async () => {
       const narrow = { first: 50_000, last: 50_999 };
       const claim = (): ReturnType<Registry["claim"]> =>
         registry.claim(claimRequest({ pool: narrow, holder: { host: "narrow", ip: "", pid: 1, instance: "" } }));
       expect(await claim()).toMatchObject({ outcome: "granted", workerId: 50_007, fence: 2 });
       expect(await claim()).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
-      // The filing has come to its end.
+      // All records of the pool are filed by now.
       await claim();
       const [row] = await server.query(
         "SELECT COUNT(*) AS n, MIN(worker_id) AS first, MAX(worker_id) AS last FROM workerid_window_orders WHERE filed_under = '50000-50999'",
@@ -173,7 +173,7 @@ describe.each(databases)("many worker IDs in $name", ({ name, dialect, missing, 
       expect(Object.values(row ?? {}).map(Number)).toEqual([1000, 50_000, 50_999]);
       const size = await pagesOf({ first: 2 * rows, last: 2 * rows + 999 });
       expect(await pagesOf(narrow)).toBeLessThan(3 * size);
-      // Widened again, nothing has to be filed, and what rested longest comes next.
+      // Widened again: no record needs filing, and the worker ID that rested longest comes next.
       const again = await granted(
         registry,
         claimRequest({ pool, holder: { host: "wide", ip: "", pid: 1, instance: "" } }),

@@ -14,7 +14,7 @@ import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
 
 const namespace = "orders";
-// Of a busy machine a request may take a second.
+// On a busy machine a request takes up to a second.
 const limits = { maxWindow: 1000, maxClockSkew: 3000 };
 const quarantine = limits.maxWindow + 2 * limits.maxClockSkew;
 
@@ -32,7 +32,7 @@ async function opened(url: string): Promise<Registry> {
 const ask = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
   claimRequest({ window: 1000, ...wish });
 
-/** What has to be so on a server that took another's place, whose windows may lie ahead of what it knows. */
+/** Checks a server that took another one's place, and that may lack windows of the other one. */
 async function expectQuarantine(before: Registry, after: Registry, end: () => Promise<void>): Promise<void> {
   const requests = [ask(), ask(), ask()];
   const [first, second, third] = requests as [(typeof requests)[0], (typeof requests)[0], (typeof requests)[0]];
@@ -53,10 +53,10 @@ async function expectQuarantine(before: Registry, after: Registry, end: () => Pr
   expect(retryAfterMs).toBeLessThanOrEqual(quarantine);
   expect(until).toBeGreaterThan(told);
   await expect(after.renew({ ...held, clock: Date.now(), window: 1000 })).rejects.toMatchObject({ code: "QUARANTINE" });
-  // Whoever has come through may be told of, and ended.
+  // An operator can read and pin the surviving records.
   expect(await after.worker(namespace, 7)).toMatchObject({ fence: grant.fence });
   await after.pin(namespace, 9, "kept");
-  // What an operator does to a number makes nothing newer that was said of it before.
+  // An operator's pin and unpin must not make an older record look newer.
   await after.pin(namespace, key.workerId, "kept");
   await after.unpin(namespace, key.workerId);
 
@@ -68,7 +68,7 @@ async function expectQuarantine(before: Registry, after: Registry, end: () => Pr
     (answer) => answer !== undefined,
   );
   expect(renewal).toMatchObject({ outcome: "renewed", from: until });
-  // Had that answer been lost, the holder would give back what it knows of: the window from before.
+  // If that answer was lost, the holder would give back the window that it knows: the one from before.
   const used = { until: told - 400, recents: { from: told - 500, bytes: new Uint8Array(8) } };
   expect(await after.release({ ...held, clock: Date.now(), used })).toEqual({ outcome: "released" });
   expect(await after.worker(namespace, held.workerId)).toMatchObject({ clean: false, from: until });
@@ -76,18 +76,18 @@ async function expectQuarantine(before: Registry, after: Registry, end: () => Pr
   expect(next.recents).toBeUndefined();
   expect(next.from).toBeGreaterThanOrEqual(until);
   expect(next.fence).toBeGreaterThan(until);
-  // The server may have forgotten how far the window of an older claim reached: its claimer claims anew.
+  // The server may have forgotten the end of an older claim's window: its holder claims again.
   const forgotten = { outcome: "lost", reason: "forgotten" };
   expect(await after.claim({ ...third, clock: Date.now() })).toEqual(forgotten);
   const again = await granted(after, ask({ workerId: 7 }));
   expect(again.fence).not.toBe(grant.fence);
   expect(again.from).toBeGreaterThanOrEqual(until);
-  // And it was noticed once.
+  // The change of servers was noticed only once.
   await granted(after, ask());
 }
 
 describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", () => {
-  test("a standby that was promoted is another server, and one that is not takes no writes", async () => {
+  test("a promoted standby is another server, and a standby that is not promoted takes no writes", async () => {
     const primary = await PostgresServer.start({ wal_level: "replica" });
     ends.push(() => primary.remove());
     const before = await opened(primary.url());
@@ -100,7 +100,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
       ends.push(() => standby?.remove() ?? Promise.resolve());
       const impatient = await openSql(standby.url(), 500);
       ends.push(() => impatient.close());
-      // On a busy machine it may not even come to be told.
+      // On a busy machine the holder may not even learn of it.
       const refusal = await eventually(
         () => impatient.claim(ask()).catch((error: Error) => error),
         (answer) => "message" in answer && answer.message.includes("read-only"),
@@ -116,7 +116,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     });
   });
 
-  test("the same server, started again after a crash, is the same", async () => {
+  test("the same server is the same after a crash and a restart", async () => {
     const server = await PostgresServer.start();
     ends.push(() => server.remove());
     const registry = await opened(server.url());
@@ -128,7 +128,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     expect(await registry.renew({ ...key, clock: Date.now(), window: 1000 })).toMatchObject({ outcome: "renewed" });
   });
 
-  test("what its standby has not confirmed is not acknowledged, however often it is asked", async () => {
+  test("a write that the standby has not confirmed is not acknowledged, however often it is repeated", async () => {
     const server = await PostgresServer.start();
     ends.push(() => server.remove());
     const registry = await openSql(server.url("?poolSize=1"), 700);
@@ -141,14 +141,14 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
       await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${names}'`);
       await server.query("SELECT pg_reload_conf()");
     };
-    // A session that would not wait by itself.
+    // A session that would not wait by default.
     await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
     await standbys("nobody");
     await expect(registry.claim(request)).rejects.toMatchObject({
       code: "REGISTRY_UNAVAILABLE",
       message: expect.stringContaining("is not known") as string,
     });
-    // An administrator who is tired of waiting: now it can be read here.
+    // An administrator cancels the wait: from now on, readers see the unconfirmed write.
     await eventually(
       async () => {
         await server.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
@@ -166,11 +166,11 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     expect(grant).toMatchObject({ workerId: 1, fence: 1 });
   });
 
-  test("nor in another language of the server", async () => {
+  test("the same in another language of the server", async () => {
     const server = await PostgresServer.start({ lc_messages: "C.UTF-8" });
     ends.push(() => server.remove());
     await server.kill();
-    // Where its translations are installed, it speaks German by itself.
+    // A server with these translations installed speaks German itself.
     server.process.environment = { LANGUAGE: "de" };
     await server.start();
     const wire = await Wire.start(server.port);
@@ -207,7 +207,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     await impatient;
   });
 
-  test("who may not ask for the cluster goes by the timeline, and takes it for no other server", async () => {
+  test("a user without the right to ask for the cluster compares the timeline, and sees the same server", async () => {
     const server = await PostgresServer.start();
     ends.push(() => server.remove());
     const owner = await opened(server.url());
@@ -222,7 +222,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
 });
 
 describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "MariaDB", () => {
-  test("a server with another ID is another server, and the same one is the same", async () => {
+  test("a server with another ID is another server; one with the same ID is the same", async () => {
     const server = await MariadbServer.start();
     ends.push(() => server.remove());
     const registry = await opened(server.url());
@@ -253,7 +253,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     return { server, registry };
   }
 
-  /** A session that is open stays with what it was told: until it has been idle for a while. */
+  /** An open session keeps the identity that it read first, until it has been idle for a while. */
   async function changed(server: OracleStandIn, registry: Registry, ...statements: string[]): Promise<Registry> {
     await registry.close();
     for (const statement of statements) await server.query(statement);
@@ -273,7 +273,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     expect((await later.ping()).durability).toContain("after a failover, a restore or a flashback");
   });
 
-  test("the same one started again after a crash, and its standby after a switchover, have forgotten nothing", async () => {
+  test("the same database after a crash and a restart, and its standby after a switchover, have forgotten nothing", async () => {
     const { server, registry } = await begun();
     const request = ask({ window: 1000 });
     const key = keyOf(request, await granted(registry, request));
@@ -285,7 +285,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     expect(await after.renew({ ...renewal, clock: Date.now() })).toMatchObject({ outcome: "renewed" });
   });
 
-  test("who may not read v$database goes by the database's name, and is told what is not noticed", async () => {
+  test("a user without the right to read v$database compares the database's name, and `ping` says which changes go unnoticed", async () => {
     const { server, registry } = await begun();
     await granted(registry, ask());
     let app = await changed(server, registry, 'DROP TABLE "V$DATABASE"');
@@ -311,7 +311,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     });
   });
 
-  test("a database that does not hold every text is refused", async () => {
+  test("a database whose encoding does not hold every text is refused", async () => {
     const { server, registry } = await begun();
     const other = await changed(server, registry, "UPDATE nls_database_parameters SET value = 'WE8MSWIN1252'");
     await expect(other.claim(ask())).rejects.toMatchObject({

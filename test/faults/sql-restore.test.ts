@@ -12,7 +12,7 @@ import { openSql } from "../support/sql.ts";
 const namespace = "orders";
 const window = 1000;
 
-/** What an operator is told to run. */
+/** The SQL that the documentation tells an operator to run. */
 const page = readFileSync(join(import.meta.dirname, "../../docs/registries/sql.md"), "utf8");
 const restored = /`(UPDATE workerid_meta_orders SET [^`]+)`/.exec(page)?.[1] ?? "";
 
@@ -60,7 +60,7 @@ describe.each([...databases, oracleStandIn])("tables of $name that are restored 
         (grant) => grant !== undefined,
       );
       expect(next?.from).toBeGreaterThanOrEqual(until);
-      // Whoever is on record goes on, from there.
+      // The recorded holders go on, from that time.
       const renewal = await after.renew({ ...key, clock: Date.now(), window });
       expect(renewal).toMatchObject({ outcome: "renewed", from: next?.from });
       expect(await after.renew({ ...keyOf(forgotten, { ...next!, fence: 1 }), clock: Date.now(), window })).toEqual({

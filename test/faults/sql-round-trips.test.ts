@@ -6,7 +6,7 @@ import { databases, type DatabaseServer } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
 
-/** What is read together, and what is written together; a claim reads twice. */
+/** Reads share a round trip, and so do writes; a claim reads twice. */
 const [claims, renewals] = [3, 2];
 
 describe.each(databases)("round trips to $name", ({ missing, start }) => {
@@ -42,7 +42,7 @@ describe.each(databases)("round trips to $name", ({ missing, start }) => {
         ...wish,
       });
 
-    /** How many of them something takes on a connection that is there. */
+    /** How many round trips an operation takes on an open connection. */
     async function turnsOf<Answer>(work: () => Promise<Answer>): Promise<{ turns: number; answer: Answer }> {
       await registry.worker(namespace, 0);
       const before = wire.turns;
@@ -53,12 +53,12 @@ describe.each(databases)("round trips to $name", ({ missing, start }) => {
     test.each([
       { label: "in an empty pool", taken: 0, wish: {} },
       { label: "in a pool that is nearly full", taken: 9, wish: {} },
-      { label: "of a number by its name", taken: 5, wish: { workerId: 7 } },
-      { label: "of one that was had before", taken: 5, wish: { preferred: [8, 9] } },
+      { label: "of a worker ID by its number", taken: 5, wish: { workerId: 7 } },
+      { label: "of a preferred worker ID", taken: 5, wish: { preferred: [8, 9] } },
     ])("a claim $label takes three, its renewal and its release two", async ({ taken, wish }) => {
       for (let workerId = 0; workerId < taken; workerId++)
         await granted(registry, ask(`other-${workerId}`, { workerId }));
-      // The first claim from a pool notes it, and the first that finds no unused number in it.
+      // The first claim from a pool notes it, and so does the first claim that finds no unused worker ID in it.
       for (let i = 0; i < 2; i++) {
         const before = ask(`before-${i}`);
         const grant = await granted(registry, before);

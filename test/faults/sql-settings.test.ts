@@ -11,7 +11,7 @@ import { openSql } from "../support/sql.ts";
 
 const namespace = "orders";
 const pool = { first: 0, last: 5 };
-/** Nothing of it may mean anything to a database. */
+/** A text that must mean nothing to a database. */
 const odd: HolderLabel = { host: `k\\n"ö'\`%_--/*;$1:host 🐧`, ip: "::1", pid: 1, instance: "\\x00\\" };
 
 const ends: (() => Promise<void>)[] = [];
@@ -25,7 +25,7 @@ async function opened(url: string, timeout = 30_000): Promise<Registry> {
   return registry;
 }
 
-/** A crowd that competes for a few numbers: what they were told are windows that do not overlap. */
+/** A crowd that competes for a few worker IDs: their acknowledged windows do not overlap. */
 async function crowd(url: string, many: number, timeout?: number, amid?: () => Promise<void>): Promise<void> {
   const registry = await opened(url);
   await registry.init({ namespace, layout: defaultLayout.fingerprint });
@@ -64,7 +64,7 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(5);
 }
 
-/** What a holder persists comes back byte for byte, and the clock is that of the world. */
+/** A holder's stored values come back byte for byte, and the clock is right. */
 async function roundTrip(url: string): Promise<void> {
   const registry = await opened(url);
   await registry.init({ namespace: "bytes", layout: defaultLayout.fingerprint });
@@ -109,7 +109,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     await crowd(server.url(), 40);
   });
 
-  test("a role that would not wait for its commits has to", async () => {
+  test("a session waits for its commits although its role would not", async () => {
     const server = await PostgresServer.start({ wal_writer_delay: "10s" });
     ends.push(() => server.remove());
     await server.query("ALTER ROLE postgres SET synchronous_commit = off");
@@ -128,7 +128,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     }
   });
 
-  test("stopped amid commits for longer than anybody waits, and going on: no two windows overlap", async () => {
+  test("stopped during commits past the longest timeout, then resumed: no two windows overlap", async () => {
     const server = await PostgresServer.start();
     ends.push(() => server.remove());
     await crowd(server.url(), 40, 700, async () => {
@@ -155,8 +155,8 @@ describe.each(engines)("$name", ({ missing, start }) => {
         "--character-set-server=latin1",
       ],
       "no mode at all": ["--sql-mode=", "--autocommit=0", "--default-storage-engine=MyISAM"],
-      "a transaction begins with each end of one": ["--completion-type=CHAIN"],
-      "a connection ends with each transaction": ["--completion-type=RELEASE"],
+      "each commit begins the next transaction": ["--completion-type=CHAIN"],
+      "each commit ends the connection": ["--completion-type=RELEASE"],
       "a log of statements": ["--log-bin=b", "--binlog-format=MIXED", "--server-id=1", "--sync-binlog=1"],
     };
 
@@ -165,6 +165,18 @@ describe.each(engines)("$name", ({ missing, start }) => {
       ends.push(() => server.remove());
       await roundTrip(server.url());
       await crowd(server.url(), 40);
+    });
+
+    test("`ping` tells what a power loss may destroy", async () => {
+      for (const [option, told] of [
+        ["--innodb-doublewrite=ON", /survive kill -9 and power loss of this server/],
+        ["--innodb-doublewrite=OFF", /may be lost with its machine \(innodb_doublewrite is off\)/],
+      ] as const) {
+        const server = await start([option]);
+        ends.push(() => server.remove());
+        const registry = await opened(server.url());
+        expect((await registry.ping()).durability).toMatch(told);
+      }
     });
 
     test("sessions that read only a few rows, and may change only some", async () => {
@@ -181,11 +193,11 @@ describe.each(engines)("$name", ({ missing, start }) => {
       await crowd(server.url(), 40);
     });
 
-    test("a log of statements that cannot hold ours", async () => {
+    test("a log of statements that cannot hold our statements", async () => {
       const server = await start(["--log-bin=b", "--binlog-format=STATEMENT", "--server-id=1"]);
       ends.push(() => server.remove());
       await roundTrip(server.url());
-      // A user who may not choose another format is told what to change.
+      // For a user without the right to choose another format, the error says what to change.
       await server.query("CREATE USER app@'127.0.0.1'");
       await server.query("GRANT ALL ON snowlease.* TO app@'127.0.0.1'");
       const app = await opened(server.url().replace("root@", "app@"));
@@ -204,7 +216,7 @@ describe.each(engines)("$name", ({ missing, start }) => {
       await roundTrip(server.url());
     });
 
-    test("stopped amid commits for longer than anybody waits, and going on: no two windows overlap", async () => {
+    test("stopped during commits past the longest timeout, then resumed: no two windows overlap", async () => {
       const server = await start();
       ends.push(() => server.remove());
       await crowd(server.url(), 40, 700, async () => {

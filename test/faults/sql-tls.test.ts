@@ -13,7 +13,7 @@ import { openSql } from "../support/sql.ts";
 const folder = mkdtempSync(join(tmpdir(), "snowlease-tls-"));
 const file = (name: string): string => join(folder, name);
 
-/** A certificate that vouches for itself, for this machine's name and address. */
+/** A self-signed certificate, for this machine's name and address. */
 function certificate(name: string): void {
   execFileSync(
     "openssl",
@@ -37,7 +37,7 @@ const kinds = [
   {
     name: "postgres",
     missing: postgresMissing,
-    // A key of root's may be read by a group: that of whom the server runs as.
+    // A group may read a key that root owns: the group of the server's user.
     start: () => {
       if (process.getuid?.() === 0) execFileSync("chgrp", ["postgres", file("server.key")]);
       return PostgresServer.start({ ssl: "on", ssl_cert_file: file("server.pem"), ssl_key_file: file("server.key") });
@@ -73,7 +73,7 @@ describe.each(kinds)("TLS to $name", ({ missing, start, encrypted }) => {
       return registry;
     }
 
-    test("with a certificate that is trusted", async () => {
+    test("with a trusted certificate", async () => {
       const registry = await opened(`?tls=true&tlsCa=${file("server.pem")}`);
       await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
       await granted(registry, claimRequest());
@@ -81,7 +81,7 @@ describe.each(kinds)("TLS to $name", ({ missing, start, encrypted }) => {
       expect(Number(row?.["n"])).toBe(1);
     });
 
-    test.each(["", "&tlsCa=other.pem"])("with one that is not is refused (%s)", async (query) => {
+    test.each(["", "&tlsCa=other.pem"])("with an untrusted certificate it is refused (%s)", async (query) => {
       const registry = await opened(`?tls=true${query.replace("other.pem", file("other.pem"))}`);
       await expect(registry.ping()).rejects.toMatchObject({
         code: "REGISTRY_UNAVAILABLE",
@@ -89,7 +89,7 @@ describe.each(kinds)("TLS to $name", ({ missing, start, encrypted }) => {
       });
     });
 
-    test("a file that is not there", async () => {
+    test("a missing file", async () => {
       const registry = openSql(server.url(`?tls=true&tlsCa=${file("none.pem")}`), 1000);
       await expect(registry).rejects.toMatchObject({
         code: "CONFIG_INVALID",

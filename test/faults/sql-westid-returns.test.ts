@@ -11,14 +11,14 @@ driveStandIn();
 const kinds = [...databases, oracleStandIn];
 const servers = new Map<string, DatabaseServer>();
 
-// Before all tests: while a server gets its data folder, this process stands still.
+// Before all tests: while a server gets its data folder, this process is blocked.
 beforeAll(async () => {
   for (const { name, missing, start } of kinds) if (missing === undefined) servers.set(name, await start());
 });
 afterAll(() => Promise.all([...servers.values()].map((server) => server.remove())));
 
-// At a time: each waits for windows to end.
-describe.concurrent.each(kinds)("numbers that go back to westid's table in $name", ({ name, missing }) => {
+// One at a time: each waits for windows to end.
+describe.concurrent.each(kinds)("worker IDs that go back to westid's table in $name", ({ name, missing }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", { concurrent: false }, () => {
     let server: DatabaseServer;
     let namespaces = 0;
@@ -38,7 +38,7 @@ describe.concurrent.each(kinds)("numbers that go back to westid's table in $name
       java: (namespace) => new JavaRow(server, namespace),
     });
 
-    test("a holder whose number went back has lost it at its next renewal, whether or not a Java process has it", async () => {
+    test("a holder whose worker ID went back has lost it at its next renewal, whether or not a Java process has it", async () => {
       const keys = await tools.crash(8);
       await tools.outlast();
       await granted(tools.registry, tools.claim({ holder: elsewhere }));
@@ -58,7 +58,7 @@ describe.concurrent.each(kinds)("numbers that go back to westid's table in $name
       expect(await tools.registry.claim(tools.claim({ workerId: one }))).toMatchObject({ outcome: "foreign" });
     });
 
-    test("a pinned number and one that was renewed are left as they are", async () => {
+    test("a pinned worker ID and a renewed one stay as they are", async () => {
       const keys = await tools.crash(8);
       await tools.registry.pin(tools.namespace, 1, "kept");
       await tools.outlast();

@@ -32,7 +32,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
     const claim = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
       claimRequest({ namespace, ...wish });
 
-    /** As a Java process writes it. */
+    /** A row as a Java process writes it. */
     async function java(workerId: number, hostname = "java-1"): Promise<void> {
       await server.query(
         `INSERT INTO workerid_assign_${namespace} (worker_id, pid, ip, hostname, create_time) VALUES (${workerId}, 4711, '10.0.0.9', '${hostname}', CURRENT_TIMESTAMP)`,
@@ -48,7 +48,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
 
     const theirs = (workerId: number): unknown[] => [workerId, 4711, "10.0.0.9", "java-1"];
 
-    test("what we hold stands there as taken, with no address of anybody's, and goes once its window has passed", async () => {
+    test("our worker IDs are marked as taken there, without any address, until their window has passed", async () => {
       await init();
       const host = `knoten-${"ä".repeat(100)}`;
       const request = claim({ holder: { host, ip: "10.0.0.9", pid: 4711, instance: "" }, window: 60_000 });
@@ -62,7 +62,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await rows()).toEqual([]);
     });
 
-    test("while a window that was not given back has not passed, the number stays taken", async () => {
+    test("the worker ID stays taken until its window has passed, if its holder did not give it back", async () => {
       await init();
       const request = claim({ window: 60_000 });
       const grant = await granted(registry, request);
@@ -72,7 +72,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await rows()).toHaveLength(1);
     });
 
-    test("their numbers are passed by, shown as foreign, refused by name, and left as they are", async () => {
+    test("their worker IDs are skipped, shown as foreign, refused by name, and left as they are", async () => {
       await init();
       for (const workerId of [0, 1, 2, 5]) await java(workerId);
       const ids = [];
@@ -93,7 +93,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       );
     });
 
-    test("a whole pool of theirs is exhausted, and what they leave is had once nobody's clock can be behind", async () => {
+    test("a pool of their worker IDs only is exhausted, and one that they leave opens only after all their clocks", async () => {
       await init();
       const pool = { first: 0, last: 2 };
       for (const workerId of [0, 1, 2]) await java(workerId);
@@ -104,7 +104,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
     });
 
-    test("once they were seen, a number that we never let go opens as before, and one that was free opens later", async () => {
+    test("once they were seen, a worker ID that we never let go opens as before, and one that was free opens later", async () => {
       await init();
       const pool = { first: 1, last: 1 };
       const first = claim({ pool, window: 60_000 });
@@ -112,7 +112,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       await java(0);
       await registry.claim(claim({ workerId: 0 }));
       await registry.release({ ...keyOf(first, held), clock: Date.now(), used: { until: held.from } });
-      // It still stands there as ours: none of theirs can have had it.
+      // The table still shows it as ours, so none of their processes can have had it.
       expect(await rows()).toHaveLength(2);
       const again = await granted(registry, claim({ pool, window: 2000 }));
       expect(again.from).toBe(Math.max(held.from, again.clock - skew));
@@ -131,7 +131,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect([workerId, from]).toEqual([0, clock + skew]);
     });
 
-    test("a number of ours that they took, or whose row is gone, is lost at the next renewal, and theirs stays", async () => {
+    test("a worker ID of ours that they took, or whose row is gone, is lost at the next renewal, and their row stays", async () => {
       await init();
       const requests = [claim({ window: 60_000 }), claim({ window: 60_000 })];
       const keys = [];
@@ -146,7 +146,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await registry.worker(namespace, 0)).toMatchObject({ state: "foreign" });
     });
 
-    test("a row that appears between what a claim read and what it writes is not overwritten", async () => {
+    test("a row that appears between a claim's read and its write is not overwritten", async () => {
       await init();
       const claims = Array.from({ length: 20 }, () =>
         registry.claim(claim({ pool: { first: 0, last: 29 }, window: 60_000 })),

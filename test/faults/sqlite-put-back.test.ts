@@ -14,7 +14,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test("an older copy that is written into the open file is found out by the next renewal", async () => {
+test("the next renewal finds an older copy that was written into the open file", async () => {
   const [path, copy] = [join(folder, "registry.db"), join(folder, "copy.db")];
   await expectFoundOut({
     url: `sqlite:${path}`,
@@ -23,7 +23,7 @@ test("an older copy that is written into the open file is found out by the next 
   });
 });
 
-test("an empty registry that is written into the open file is found out by the next renewal, and every claim waits", async () => {
+test("the next renewal finds an empty registry that was written into the open file, and every claim waits", async () => {
   const [path, empty] = [join(folder, "registry.db"), join(folder, "empty.db")];
   const other = await openRegistry(parseAddress(`sqlite:${empty}`), { operationTimeout: 5000 });
   await other.ping();

@@ -12,8 +12,8 @@ import { newRegistryFile } from "../support/registry-file.ts";
 import { openSqlite } from "../support/sqlite.ts";
 
 /*
- * The registry's file is taken away under a holder that runs, and another one stands in its place, in which nothing is known of
- * that holder. All IDs of all holders are compared.
+ * Something replaces the registry's file under a running holder. The new file knows nothing of
+ * that holder. The tests compare all IDs of all holders.
  */
 
 let folder: string;
@@ -31,7 +31,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Three ticks at least. A quarantine lasts a second longer, and each claim waits for its end. */
+/** At least three ticks. A quarantine lasts a second longer, and each claim waits for its end. */
 function limitsOf(layout: string) {
   return { maxWindow: Math.max(1000, 3 * Layout.parse(layout).tick), maxClockSkew: 500 };
 }
@@ -54,7 +54,7 @@ function removeAll(): void {
   for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
 }
 
-/** Another registry with the same namespace, in which nothing was claimed. */
+/** Another registry with the same namespace, without any claim. */
 async function newCopy(layout: string): Promise<string> {
   const { registry, url, stop } = await newRegistryFile();
   await registry.init({ namespace: "default", layout: Layout.parse(layout).fingerprint, ...limitsOf(layout) });
@@ -114,7 +114,7 @@ describe.each(ways)("a registry file that $name", ({ replace, layouts }) => {
         if (onLost === "stop") {
           expect(state.state).toBe("lost");
         } else {
-          // Where the second one was faster, the quarantine may have cost it this worker ID.
+          // If the second holder was faster, the quarantine may have cost it this worker ID.
           await eventually(
             async () => [await first.ask("state"), await second.ask("state")],
             (states) => new Set(states.flatMap((each) => (each.state === "held" ? each.workerId : []))).size === 2,
@@ -145,7 +145,7 @@ test.each(ways)("a registry file that $name under a holder in lead mode: no ID t
     (made) => made > 20_000,
   );
   await replace(layout);
-  // A claim that is faster may get times that the first one has used: until that one has told the new file.
+  // A claim that comes first may get times that the first holder has used, until that holder has told the new file.
   const registry = await openSqlite(path);
   await eventually(
     async () => (await registry.describe("default"))?.quarantineEnd,
@@ -170,7 +170,7 @@ test("a registry file that is removed under a lender, its thread and its child: 
     workerData: { shared: ids.share(), stop, out },
   });
   onTestFinished(async () => void (await thread.terminate()));
-  // It ends so when the lease is lost for good.
+  // The thread ends like this when the lease is lost for good.
   thread.on("error", (error) => expect(error).toMatchObject({ code: "LEASE_LOST" }));
   const inThread = (): number => Atomics.load(new Int32Array(out, 0, 1), 0);
   const child = new HolderProcess({}, { environment: lender.env });
@@ -182,7 +182,7 @@ test("a registry file that is removed under a lender, its thread and its child: 
     (least) => least > 1000,
   );
   removeAll();
-  // The lender, in this thread, hears of nothing meanwhile.
+  // The lender, in this blocked thread, learns nothing meanwhile.
   const script = `
     const { snowlease } = await import(${JSON.stringify(new URL("../../dist/index.js", import.meta.url).href)});
     const ids = await snowlease({ registry: ${JSON.stringify(`sqlite:${path}`)} });

@@ -39,7 +39,7 @@ const stores: readonly { name: string; missing: string | undefined; start: () =>
   })),
 ];
 
-describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, start }) => {
+describe.each(stores)("IDs without a lease, on $name", ({ missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a server of its own", () => {
     let shared: Shared;
     beforeAll(async () => {
@@ -47,7 +47,7 @@ describe.each(stores)("IDs of those who hold no lease, on $name", ({ missing, st
     });
     afterAll(() => shared.remove());
 
-    test("are counted apart by audit, and explained", async () => {
+    test("are counted separately by audit, and explained", async () => {
       const sandbox = new Sandbox();
       const registry = ["--registry", shared.url(), "--namespace", namespace];
       await sandbox.read(["init", "--new", ...registry]);

@@ -51,14 +51,14 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       return made;
     }
 
-    /** Compares all IDs that anybody made; returns how many there are. */
+    /** Compares the IDs of all makers; returns how many there are. */
     function expectDistinct(): number {
       const all = [...makers.flatMap(({ ids }) => ids), ...holders.flatMap((each) => each.ids())];
       expect(new Set(all).size).toBe(all.length);
       return all.length;
     }
 
-    /** Every ID lies in a window that its worker ID's history has. */
+    /** Every ID lies in a recorded window of its worker ID. */
     async function expectRecorded(): Promise<void> {
       const all = [...makers.flatMap(({ ids }) => ids), ...holders.flatMap((each) => each.ids())];
       const parts = all.map((id) => defaultLayout.decompose(id));
@@ -83,7 +83,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       let running = true;
       onTestFinished(() => void (running = false));
       let rounds = 0;
-      // Beside the steady ones: leases that come and go all the time.
+      // Other leases come and go all the time beside the steady ones.
       const guests = Array.from({ length: 4 }, async (_, i) => {
         while (running) {
           const guest = await make({
@@ -113,7 +113,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       for (const maker of makers) await maker.stop();
       expect(rounds).toBeGreaterThan(8);
       expect(expectDistinct()).toBeGreaterThan(1000);
-      // An outage shorter than the window is not noticed.
+      // A holder does not notice an outage shorter than its window.
       for (const { failures, snowflake } of makers.slice(0, 4)) {
         expect(failures.get("LEASE_LOST")).toBeUndefined();
         expect(snowflake.lease.fence).toBe(1);
@@ -129,7 +129,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       const asked = (async () => {
         while (running) {
           const request = claimRequest({ reuse: "never" });
-          // One that was closed refuses at once: without a pause nothing else would ever run again.
+          // A closed registry refuses at once: without a pause, this loop would block everything else.
           const answer = await registry.claim(request).catch(() => sleep(20));
           if (answer?.outcome === "granted") acknowledged.push(answer);
         }
@@ -153,7 +153,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expectWhole(await settled());
     });
 
-    test("a holder that is left with a minority stops at its window, while the majority gives its number to another", async () => {
+    test("a holder that is left with a minority stops at the end of its window, while the majority grants its worker ID to another", async () => {
       await registry.close();
       await ensemble.remove();
       ensemble = await ZooKeeper.start(3, true);
@@ -173,7 +173,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
         operationTimeout: 20_000,
       });
       await next.made(1000);
-      // Whatever it was told by its server, the first one's window is over.
+      // Whatever its server answered, the first holder's window is over.
       expect(cut.snowflake.lease.until).toBeLessThanOrEqual(next.snowflake.lease.from);
       expect(next.snowflake.lease.fence).toBe(2);
       expect(cut.failures.get("LEASE_EXPIRED")).toBeGreaterThan(0);
@@ -188,7 +188,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expectWhole(await settled());
     });
 
-    test("a process stopped past its session, not its window, goes on with the same claim", async () => {
+    test("a process that is stopped past its session, but not past its window, goes on with the same claim", async () => {
       const one = holder({ registry: ensemble.url("?sessionTimeout=500ms"), window: 9000 });
       const begun = await one.ask("start");
       await one.ask("run");
@@ -207,8 +207,13 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expect(liveIn(await settled())).toEqual([]);
     });
 
-    test("all servers stopped longer than a session, and woken: the claim goes on", async () => {
-      const one = await make({ registry: ensemble.url("?sessionTimeout=500ms"), window: 4000, operationTimeout: 800 });
+    test("all servers are stopped past a session, and woken: the claim goes on", async () => {
+      const one = await make({
+        registry: ensemble.url("?sessionTimeout=500ms"),
+        window: 4000,
+        operationTimeout: 800,
+        claimTimeout: patience,
+      });
       const { workerId, fence } = one.snowflake.lease;
       await sleep(200);
       for (const { process } of ensemble.servers) process.signal("SIGSTOP");
@@ -220,7 +225,11 @@ describe.skipIf(zooKeeperMissing !== undefined)(
         (until) => until > before,
       );
       expect(one.snowflake.lease).toMatchObject({ workerId, fence, state: "held" });
-      expect(await registry.worker(namespace, workerId)).toMatchObject({ state: "live", fence });
+      // The mark of a new session may come after the renewal.
+      await eventually(
+        () => registry.worker(namespace, workerId),
+        (record) => record?.state === "live" && record.fence === fence,
+      );
       await one.stop();
       expect(expectDistinct()).toBeGreaterThan(100);
       expectWhole(await settled());

@@ -9,12 +9,12 @@ import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper
 
 const namespace = "orders";
 const root = `/snowlease/${namespace}`;
-/** How many things happen to each holder, one after the other. */
+/** How many faults each holder meets, one after the other. */
 const rounds = Number(process.env["SNOWLEASE_ROUNDS"] ?? 12);
 
 /*
- * Four holders that all want the same two numbers, each behind a network of its own, while everything happens to them, to the server
- * and to its nodes that can. Which of them has a number when does not matter: no ID may come twice.
+ * Four holders that want the same two worker IDs, each behind a network of its own, while every possible fault happens to them, to the
+ * server and to its nodes. It does not matter which holder has which worker ID when: no ID may come twice.
  */
 describe.skipIf(zooKeeperMissing !== undefined)(
   zooKeeperMissing ?? "holders in ZooKeeper to whom everything happens",
@@ -39,7 +39,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       const somewhile = (ms: number): Promise<void> => sleep(ms * Math.random());
       const ignored = (work: Promise<unknown>): Promise<unknown> => work.catch(() => undefined);
 
-      // Renewed only where a renewal comes in time, a number is granted anew once its window has passed.
+      // Only a renewal in time keeps a worker ID; after its window it is granted again.
       const grants = async (): Promise<number> =>
         (await operator.history(namespace, 0)).length + (await operator.history(namespace, 1)).length;
       const isEnough = async (): Promise<boolean> => (await grants().catch(() => 0)) > 4;
@@ -59,7 +59,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
           });
           all.push(holder);
           void (async () => {
-            // A holder's claim fails while it is cut off: it asks again, as a service that is started again does.
+            // A holder's claim fails while it is cut off: it repeats it, as a restarted service does.
             for (let started = false; !started;) {
               try {
                 await holder.ask("start");
@@ -119,7 +119,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(
             await ignored(operator.unpin(namespace, id));
           },
           async "has the node of its session deleted"() {
-            const tree = await readTree(server?.port ?? 0, `${root}/live`);
+            // The server may be killed meanwhile.
+            const tree = await readTree(server?.port ?? 0, `${root}/live`).catch(() => new Map<string, unknown>());
             const lives = [...tree.keys()].filter((path) => parseEphemeral(path.split("/").at(-1) ?? "") !== undefined);
             if (lives.length > 0) await ignored(removeNode(server?.port ?? 0, pick(lives)));
           },
@@ -153,7 +154,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       await Promise.all([0, 1, 2, 3].map(life));
       living = false;
       await outages;
-      // Whoever is left has a number in the end.
+      // The remaining holder gets a worker ID in the end.
       await sleep(4000);
       for (const holder of all) await holder.kill();
 

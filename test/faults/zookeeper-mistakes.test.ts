@@ -8,11 +8,11 @@ import { type Maker, startMaker } from "../support/maker.ts";
 import { expectWhole, makeNode, nodeText, readTree, removeNode, setNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-/** On a busy machine a request is under way for a second. */
+/** On a busy machine a request takes up to a second. */
 const terms = { maxWindow: 2500, maxClockSkew: 2000 };
 
-/** What people do by hand to nodes that are not theirs. */
-describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in ZooKeeper that somebody changed", () => {
+/** Mistakes that operators make by hand with our nodes. */
+describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper nodes that an operator changed", () => {
   let ensemble: ZooKeeper;
   let port: number;
   let registry: Registry;
@@ -41,7 +41,19 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
   const make = (options: object): Promise<Maker> =>
     startMaker({ registry: ensemble.url(), namespace, window: 2000, ...options });
 
-  test("a record deleted under its holder: its number rests as long as its window may last, then others have it", async () => {
+  test("nodes of other programs beside the namespaces: these are listed, also one that is damaged", async () => {
+    await makeNode(port, "/snowlease/Other");
+    await makeNode(port, "/snowlease/empty");
+    await makeNode(port, "/snowlease/odd");
+    await makeNode(port, "/snowlease/odd/meta", "x");
+    const listed = await registry.namespaces?.();
+    expect(listed).toEqual(expect.arrayContaining([namespace, "odd"]));
+    expect(listed).not.toEqual(expect.arrayContaining(["empty"]));
+    expect(await registry.namespaces?.({ after: "odd", limit: 1 })).toEqual([namespace]);
+    for (const path of ["odd/meta", "odd", "empty", "Other"]) await removeNode(port, `/snowlease/${path}`);
+  });
+
+  test("a record deleted under its holder: its worker ID rests as long as its window may last, then other holders get it", async () => {
     const pool = "0-0";
     const one = await make({ pool, host: "one" });
     await sleep(100);
@@ -81,7 +93,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
   });
 
   test.each(["no JSON", "", '{"workerId":1}', '{"workerId":9,"fence":1}'])(
-    "a record that holds %j: its number is nobody's, all others are claimed as ever",
+    "a record that holds %j: no claim gets its worker ID, and all others are claimed as before",
     async (text) => {
       const pool = { first: 0, last: 3 };
       const requests = Array.from({ length: 4 }, () => ask({ pool }));
@@ -90,7 +102,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
         await registry.release({ ...keyOf(request, grant), clock: Date.now(), used: { until: grant.from + 1 } });
       }
       await setNode(port, state(1), text);
-      // The host that had it asks, too.
+      // Its earlier holder's host asks, too.
       const holder = requests[1]?.holder ?? ask().holder;
       const got = new Set<number>();
       for (let i = 0; i < 3; i++) got.add((await granted(registry, ask({ pool, holder }))).workerId);
@@ -109,7 +121,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     },
   );
 
-  test("nodes of somebody else between ours are left alone", async () => {
+  test("foreign nodes between ours are left alone", async () => {
     const request = ask();
     const key = keyOf(request, await granted(registry, request));
     const foreign = [
@@ -133,7 +145,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     for (const path of foreign) expect(tree.get(`${root}/${path}`)).toBe("mine");
   });
 
-  test("the node of the clock, of the limits and of a session deleted: what is held stays so", async () => {
+  test("the nodes of the clock, the limits and a session are deleted: held worker IDs stay held", async () => {
     const request = ask({ workerId: 0 });
     const key = keyOf(request, await granted(registry, request));
     await removeNode(port, "/snowlease/.clock");
@@ -150,7 +162,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
   describe("fields that a newer version added", () => {
     const added = { turnOfLease: { text: "x", sent: ["y"] }, sendings: 7, "": null };
 
-    /** A value with these fields in each object of it. */
+    /** The value with these fields in each of its objects. */
     function grown(value: unknown): unknown {
       if (typeof value !== "object" || value === null) return value;
       if (Array.isArray(value)) return value.map(grown);
@@ -173,7 +185,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       const limits = await nodeText(port, meta);
       expect(limits).toContain("turnOfLease");
       const answers: unknown[] = [];
-      /** Does something, and sees that the record has the fields still. `parts`: objects in it that are the same. */
+      /** Runs an operation, and checks that the record keeps the fields. `parts`: objects in it that did not change. */
       async function does<Answer>(work: () => Promise<Answer>, ...parts: string[]): Promise<Answer> {
         const answer = await work();
         answers.push(answer);
@@ -211,7 +223,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       await does(() => registry.pin(namespace, 0, "looked at"), "recents");
       await does(() => registry.unpin(namespace, 0), "recents");
 
-      // The fields of the former holder's label go with it.
+      // The added fields of the former holder's label go away with the label.
       const second = ask({ pool, clock: Date.now() + 20 });
       expect(await does(() => registry.claim(second), "recents")).toMatchObject({ outcome: "granted", fence: 2 });
       expect((await read(state(0)))["holder"]).toEqual(second.holder);
@@ -245,7 +257,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       expect(JSON.stringify(answers)).not.toMatch(/turnOfLease|sendings/);
     });
 
-    test("stay in the record of a number that is pinned and was never claimed, and a claim of its owner keeps them", async () => {
+    test("stay in the record of a pinned worker ID that was never claimed, and a claim of its owner keeps them", async () => {
       const owner = { ip: "10.0.0.7" };
       await registry.pin(namespace, 5, "kept");
       await grow(state(5));
@@ -256,7 +268,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       expect(await read(state(5))).toMatchObject({ ...added, fence: 1 });
     });
 
-    test("a number that rests stays so, whatever a note about its bucket says besides", async () => {
+    test("a resting worker ID keeps resting, even if a note about its bucket has unknown fields", async () => {
       const pool = { first: 0, last: 0 };
       const request = ask({ pool });
       const key = keyOf(request, await granted(registry, request));

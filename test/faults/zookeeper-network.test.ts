@@ -26,7 +26,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
   let ensemble: ZooKeeper;
   let port: number;
   let proxy: FaultProxy;
-  /** Sees what is so, past the proxy. */
+  /** Sees the true state, around the proxy. */
   let direct: Registry;
   let namespace: string;
   let tests = 0;
@@ -60,7 +60,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
   const ask = (wish: Parameters<typeof claimRequest>[0] = {}): ReturnType<typeof claimRequest> =>
     claimRequest({ namespace, ...wish });
 
-  /** Asks again where a busy machine took longer than the deadline, as a lease does. */
+  /** Asks again, as a lease does, if a busy machine took longer than the deadline. */
   async function answered<Answer>(call: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       try {
@@ -76,7 +76,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     return (await ensemble.servers[0]?.received()) ?? 0;
   }
 
-  /** Every node but those of sessions and of clocks. */
+  /** All nodes except those of sessions and of clocks. */
   async function dump(): Promise<Map<string, string>> {
     const tree = await readTree(port, `/snowlease/${namespace}`);
     return new Map([...tree].filter(([path]) => !path.includes("/live/")));
@@ -86,7 +86,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     expectWhole(await readTree(port), namespace);
   }
 
-  /** On a busy machine a claim may take longer than its deadline: it is asked again. */
+  /** On a busy machine a claim may take longer than its deadline: the test repeats it. */
   const make = (options: SnowleaseOptions): Promise<Maker> =>
     startMaker({ namespace, operationTimeout, claimTimeout: 30_000, ...options });
 
@@ -117,7 +117,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       test(`${fault}, during a claim, a renewal and a give-back: each is done once`, async () => {
         const registry = await through();
         await direct.init({ namespace, layout: ask().layout });
-        // The answer to the transaction is what gets lost: what was read before has arrived.
+        // The answer to the transaction gets lost; the answers to the reads before it arrive.
         const request = ask();
         for (let wait = 2; wait < 14; wait += 3) {
           await answered(() => registry.ping());
@@ -131,7 +131,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
           await sleep(20);
           const grant = await answered(() => granted(registry, { ...request, clock: Date.now() }));
           expect(grant).toMatchObject({ workerId: 0, fence: 1 });
-          // What was granted unheard was granted: asking again moves nothing.
+          // The unanswered claim was granted: repeating it changes nothing.
           if (done !== undefined) expect(grant).toMatchObject({ from: done.from, until: done.until });
         }
         const key = keyOf(request, await answered(() => granted(registry, { ...request, clock: Date.now() })));
@@ -160,7 +160,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       });
     }
 
-    test("a connection that breaks off in time is not waited for: the next one is asked, and the answer read back", async () => {
+    test("the registry does not wait for a connection that broke in time: it asks over the next one, and reads the answer back", async () => {
       const registry = await through(5000);
       const request = ask();
       const grant = await answered(() => granted(registry, request));
@@ -173,7 +173,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectAllWhole();
     });
 
-    test("one that gave up does not take the others on the same connection with it", async () => {
+    test("a call that gives up leaves the other calls on the same connection alone", async () => {
       const registry = await through(10_000);
       await registry.ping();
       proxy.set({ delay: 20 });
@@ -188,8 +188,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     });
   });
 
-  describe("what answers in its place", () => {
-    /** Something that listens, and what it does with who connects. */
+  describe("a server that is not a ZooKeeper", () => {
+    /** A server that treats each connection in the given way. */
     async function listen(talk: (socket: Socket) => void): Promise<number> {
       const server = createServer(talk);
       const sockets = new Set<Socket>();
@@ -214,9 +214,9 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
           return bytes;
         }),
       );
-    /** What a server says to a client that connects: a session of 10 s. */
+    /** A server's greeting: a session of 10 s. */
     const welcome = Buffer.concat([int(36, 0, 10_000), Buffer.alloc(8, 1), int(16), Buffer.alloc(16, 2)]);
-    /** An answer to the first request: its header with this code. */
+    /** An answer to the first request: a header with this code. */
     const reply = (code: number): Buffer => Buffer.concat([int(16, 0), Buffer.alloc(8), int(code)]);
 
     const strangers: Record<string, (socket: Socket) => void> = {
@@ -226,7 +226,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       "speaks HTTP": (socket) => void socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"),
       "says too little": (socket) => void socket.write(int(2, 0)),
       "says something random": (socket) => void socket.write(Buffer.from(Array.from({ length: 300 }, (_, i) => i % 7))),
-      "never ends what it says": (socket) => {
+      "never ends its answer": (socket) => {
         const more = (): void =>
           void (socket.destroyed || socket.write(Buffer.alloc(1 << 20, 0x41), () => setImmediate(more)));
         more();
@@ -236,7 +236,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
         socket.write(welcome);
         socket.write(Buffer.from(Array.from({ length: 300 }, (_, i) => i % 7)));
       },
-      // SESSIONMOVED and others the driver does not know, and throws where nobody catches.
+      // The driver does not know SESSIONMOVED and other codes, and throws where no caller can catch.
       "answers with a code that the driver does not know": (socket) => {
         socket.once("data", () => {
           socket.write(welcome);
@@ -265,21 +265,21 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       });
     }
 
-    test("none at all: REGISTRY_UNAVAILABLE, and it says that nobody listens", async () => {
+    test("a closed port: REGISTRY_UNAVAILABLE, and the error says that the connection is refused", async () => {
       const registry = await remember(`zookeeper://127.0.0.1:${await freePort()}`, operationTimeout);
       const error = await failure(registry.ping());
       expect(error.code).toBe("REGISTRY_UNAVAILABLE");
       expect(error.message).toContain("ECONNREFUSED");
     });
 
-    test("one of three is there: it is found", async () => {
+    test("one of three servers is there: the registry finds it", async () => {
       const silent = await listen(() => undefined);
       const url = `zookeeper://127.0.0.1:${silent},127.0.0.1:${await freePort()},127.0.0.1:${port}`;
       for (let i = 0; i < 6; i++) await (await remember(url, 3000)).ping();
     });
   });
 
-  /** Runs a program to its end: what it said, and how it ended. `heard`: what to do when it says something. */
+  /** Runs a program to its end: its output and its exit code. `heard`: called at its first output. */
   async function programOf(
     script: string,
     heard: () => void = () => undefined,
@@ -343,7 +343,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
         await sleep(200);
         proxy.set(cut);
         if ("refuse" in cut) proxy.reset();
-        // Where the server hears nothing, the session ends long before the window: the claim is shown as given up.
+        // If the server hears nothing, the session ends long before the window: the claim shows as given up.
         const live = fault === "nothing arrives at the client";
         await eventually(
           () => direct.worker(namespace, workerId),
@@ -361,7 +361,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
         await one.made(cutOff + 1000);
         await one.stop();
         expect(one.snowflake.lease).toMatchObject({ workerId, fence, state: "held" });
-        // The new session says so, too.
+        // The new session shows the same.
         expect(await direct.worker(namespace, workerId)).toMatchObject({ state: "live", fence });
         await one.snowflake.close();
         expect(new Set(one.ids).size).toBe(one.ids.length);
@@ -370,10 +370,10 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       });
     }
 
-    test("cut off past its window loses its number to somebody else, and takes another one after healing", async () => {
+    test("cut off past its window loses its worker ID to another holder, and takes another one after healing", async () => {
       const registry = `zookeeper://127.0.0.1:${proxy.port}`;
       await loseToAnother(make, proxy, { registry, past: ensemble.url(), window: 800 });
-      // Of its two sessions' nodes only the one is left whose token the record holds.
+      // Of its two sessions' nodes, only the one with the record's token is left.
       expect(liveIn(await readTree(port, `/snowlease/${namespace}`))).toEqual([0]);
       await expectAllWhole();
     });
@@ -398,22 +398,22 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
   });
 
   /*
-   * A transaction that nobody waits for any more may still arrive. Each of these holds one back on the way, lets its sender give
-   * up, lets somebody else have the number, and then lets it arrive.
+   * A transaction may still arrive when its caller no longer waits. Each test holds one back on its way until its sender has given up
+   * and another holder has the worker ID, and then lets it arrive.
    */
   describe("a transaction that arrives late", () => {
     const pool = { first: 0, last: 0 };
     const delay = 60;
 
-    /** Lets what a registry reads through, and holds back what it writes then. */
+    /** Lets a registry's reads through, and holds back its next writes. */
     async function heldBack(asked: () => Promise<unknown>): Promise<() => Promise<void>> {
       proxy.set({ delay });
       const failed = failure(asked());
-      // The read is on its way back.
+      // The answer to the read is on its way back.
       await sleep(1.5 * delay);
       proxy.set({ delay, toServer: "hold" });
       expect(await failed).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
-      // A server lets nothing more in over a connection whose session has come back over another one.
+      // A server accepts nothing more over a connection whose session has moved to another one.
       proxy.set({ refuse: true });
       return async () => {
         const before = await received();
@@ -436,7 +436,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectAllWhole();
     }
 
-    test("a renewal, after its holder has given the number back and another one has it", async () => {
+    test("a renewal, after its holder has given the worker ID back and another holder has it", async () => {
       const registry = await through();
       const request = ask({ pool });
       const grant = await answered(() => granted(registry, request));
@@ -446,7 +446,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectUntouched(arrive);
     });
 
-    test("a give-back, after the window has passed and another one has the number", async () => {
+    test("a give-back, after the window has passed and another holder has the worker ID", async () => {
       const registry = await through();
       const request = ask({ pool, window: 100 });
       const grant = await answered(() => granted(registry, request));
@@ -454,7 +454,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectUntouched(await heldBack(() => registry.release(release)));
     });
 
-    test("a claim, after its holder asked again, gave the number back, and another one has it", async () => {
+    test("a claim, after its holder asked again and gave the worker ID back, and another holder has it", async () => {
       const registry = await through();
       await direct.init({ namespace, layout: ask().layout });
       const request = ask({ pool, workerId: 0 });
@@ -464,7 +464,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectUntouched(arrive);
     });
 
-    /** Holds a number, and sees that nothing becomes of it when something arrives that was sent before. */
+    /** Holds a worker ID, and checks that the late arrival of an earlier request changes nothing. */
     async function expectHeld(arrive: () => Promise<void>): Promise<void> {
       const request = ask({ workerId: 0, window: 60_000 });
       const key = keyOf(request, await granted(direct, request));
@@ -475,8 +475,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       expect(await direct.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held", live: true });
     }
 
-    // A number that was only ever pinned has its record taken away, and the next one's versions begin anew.
-    test("an unpinning, after another one unpinned the number and somebody has it", async () => {
+    // The record of a worker ID that was only ever pinned is deleted, and the versions of the next record begin again.
+    test("an unpinning, after another unpinning and a claim of the worker ID", async () => {
       const registry = await through();
       await direct.init({ namespace, layout: ask().layout });
       await direct.pin(namespace, 0, "kept");
@@ -487,7 +487,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       await expectHeld(arrive);
     });
 
-    test("a pin with another reason, after the number was unpinned and somebody has it", async () => {
+    test("a pin with another reason, after the worker ID was unpinned and claimed", async () => {
       const registry = await through();
       await direct.init({ namespace, layout: ask().layout });
       await direct.pin(namespace, 0, "kept");
@@ -499,7 +499,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     });
   });
 
-  test("a connection over which more was asked than the driver can number goes on", async () => {
+  test("a connection goes on after more requests than the driver can number", async () => {
     const created = vi.spyOn(zookeeper, "createClient");
     onTestFinished(() => created.mockRestore());
     const registry = await through(5000);
@@ -512,20 +512,20 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     expect(created).toHaveBeenCalledTimes(1);
   });
 
-  test("a connection that has died without a word is noticed, and its session kept, though nobody asks anything", async () => {
+  test("an idle registry notices a connection that died in silence, and keeps its session", async () => {
     const registry = await through(operationTimeout, "?sessionTimeout=6s");
     await answered(() => granted(registry, ask({ window: 60_000 })));
     const [before] = liveIn(await readTree(port, `/snowlease/${namespace}`));
     expect(before).toBe(0);
     proxy.set(blackHole);
     await sleep(2500);
-    // The old connection stays dead; whoever connects anew gets through.
+    // The old connection stays dead; new connections get through.
     proxy.set({});
     await sleep(6000);
     expect(await direct.worker(namespace, 0)).toMatchObject({ state: "live" });
   });
 
-  test("a number that was only pinned is found again, however far the numbers in use have come", async () => {
+  test("a worker ID that was only pinned is found again, even after much higher ones were used", async () => {
     const pool = { first: 0, last: 19 };
     const from = (host: string): ReturnType<typeof claimRequest> =>
       ask({ pool, window: 60_000, holder: { host, ip: "10.0.0.1", pid: 1, instance: "" } });
@@ -540,7 +540,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     await expectAllWhole();
   });
 
-  test("with a login its nodes are its own: others are told whether they lack one or have another one", async () => {
+  test("with a login its nodes are its own: other clients learn whether they lack a login or have another one", async () => {
     await makeNode(port, "/vault");
     const at = (login: string): Promise<Registry> => remember(`zookeeper://${login}127.0.0.1:${port}/vault`);
     const [mine, anonymous, other] = [await at("ada:s3cret@"), await at(""), await at("eve:s3cret@")];
@@ -558,12 +558,12 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       }
     }
     expect(await mine.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
-    // Somebody with the same login is the same.
+    // A client with the same login has the same rights.
     const again = await at("ada:s3cret@");
     expect(await again.release({ ...key, clock: Date.now() })).toEqual({ outcome: "released" });
   });
 
-  test("a chroot that is not there is told", async () => {
+  test("the error names a missing chroot", async () => {
     const mine = await remember(`zookeeper://ada:s3cret@127.0.0.1:${port}/nowhere`);
     const error = await failure(mine.init({ namespace, layout: ask().layout }));
     expect(error).toMatchObject({ code: "CONFIG_INVALID" });

@@ -14,14 +14,14 @@ import { deleteAll } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
-  test("an older data directory that is put back is found out by the next renewal", async () => {
+  test("the next renewal finds an older data directory that an operator put back", async () => {
     const ensemble = await ZooKeeper.start();
     onTestFinished(() => ensemble.remove());
     const [server] = ensemble.servers;
     if (server === undefined) throw new Error("there is no server");
     const kept = join(server.process.folder, "kept");
 
-    /** Files of a running server are in no order that another one could read. */
+    /** Another server may fail to read files that were copied from a running one. */
     async function whileDown(work: () => void): Promise<void> {
       await server?.process.kill();
       work();
@@ -41,7 +41,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
     });
   });
 
-  test("nodes that an operator deletes are missed by the next renewal, and every claim waits", async () => {
+  test("the next renewal misses nodes that an operator deleted, and every claim waits", async () => {
     const ensemble = await ZooKeeper.start();
     onTestFinished(() => ensemble.remove());
     const [server] = ensemble.servers;
@@ -62,7 +62,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
     onTestFinished(async () => void (await Promise.all([store.close(), registry.close()])));
     const era = { era: "1-a", quarantineEnd: 1, opensAt: 1 };
 
-    /** Notes an era; `made` comes between its read and its write. */
+    /** Notes an era; `made` runs between its read and its write. */
     const note = (namespace: string, made: () => Promise<unknown>): Promise<unknown> =>
       store.run(async (tried) => {
         const attempt = new ZooKeeperAttempt(store, namespace, tried);

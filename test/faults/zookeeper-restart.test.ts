@@ -1,12 +1,14 @@
-import { describe } from "vitest";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
+import { onServerOf } from "../support/store-server.ts";
+import { newNamespace, subjectIn } from "../support/subject.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
-import { subjectOn } from "../support/subject.ts";
 
-describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
+onServerOf("zookeeper", { missing: zooKeeperMissing, start: () => ZooKeeper.start() }, { restarts: true }, (server) => {
   restartMatrix("zookeeper", async () => {
-    const server = await ZooKeeper.start();
-    const registry = await openZooKeeper(server.url());
-    return subjectOn(server, registry);
+    const namespace = newNamespace();
+    const registry = await openZooKeeper(server().url());
+    await registry.init({ namespace, layout: defaultLayout.fingerprint });
+    return subjectIn(namespace, server(), registry);
   });
 });

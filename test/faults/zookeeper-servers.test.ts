@@ -7,7 +7,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
-import { eventually, WallClock } from "../support/holder.ts";
+import { eventually } from "../support/holder.ts";
+import { WallClock } from "../support/wall-clock.ts";
 import { type Maker, startMaker } from "../support/maker.ts";
 import { expectWhole, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -55,7 +56,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       }
       for (const [i, { workerId, fence, until }] of grants.entries()) {
         expect(await registry.worker(namespace, workerId)).toMatchObject({ fence, until });
-        expect(await granted(registry, wishes[i] ?? claimRequest())).toMatchObject({ workerId, fence, until });
+        const again = { ...(wishes[i] ?? claimRequest()), clock: Date.now() };
+        expect(await granted(registry, again)).toMatchObject({ workerId, fence, until });
       }
       expect(await registry.claim(claimRequest({ workerId: 5 }))).toMatchObject({ outcome: "held" });
       const before = steady.snowflake.lease.until;
@@ -70,7 +72,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
     });
 
     test.each([60, -60])(
-      "the server's clock is set by %d s: who holds goes on to its window, and no ID comes twice",
+      "the server's clock is set by %d s: a holder goes on to the end of its window, and no ID comes twice",
       async (step) => {
         const clock = new WallClock();
         const ensemble = await started(1, false, { clock });
@@ -106,7 +108,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expectDistinct(one, two);
     });
 
-    test("a server that only reads: refused in time, and the claim goes on once there is a majority", async () => {
+    test("a read-only server: refused in time, and the claim goes on once there is a majority", async () => {
       const ensemble = await started(3, false, { readOnly: true });
       const registry = await opened(ensemble.url("?sessionTimeout=2s"), 20_000);
       const request = claimRequest({ window: 120_000 });
@@ -127,7 +129,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       });
     });
 
-    test("an observer serves as the others do", async () => {
+    test("an observer serves like the others", async () => {
       const ensemble = await started(3, false, { observer: true });
       const [observer] = ensemble.servers.slice(-1);
       expect(await observer?.mode()).toBe("observer");
@@ -140,7 +142,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expect(await registry.release({ ...key, clock: Date.now() })).toEqual({ outcome: "released" });
     });
 
-    test("IPv6, an address that resolves to none, and one that is there", async () => {
+    test("IPv6, an unresolvable address, and a working one", async () => {
       const ensemble = await started();
       const relay = createServer((client) => {
         const server = connect(ensemble.servers[0]?.port ?? 0, "127.0.0.1");
@@ -150,7 +152,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       await once(relay.listen(0, "::1"), "listening");
       onTestFinished(() => void relay.close());
       const { port } = relay.address() as AddressInfo;
-      // No resolver has to be asked about a name of which one part is too long.
+      // The driver fails without a resolver: a part of the name is too long.
       const nowhere = `${"x".repeat(64)}.invalid`;
       await (await opened(`zookeeper://[::1]:${port}`)).ping();
       await (await opened(`zookeeper://${nowhere},[::1]:${port}`, 20_000)).ping();

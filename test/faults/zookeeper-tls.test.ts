@@ -17,7 +17,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
   let secure: number;
   const open: Registry[] = [];
 
-  /** A certificate that vouches for itself. */
+  /** A self-signed certificate. */
   function certificate(name: string, names: string): void {
     const subject = ["-subj", "/CN=localhost", "-addext", `subjectAltName=${names}`];
     const key = ["-newkey", "rsa:2048", "-nodes", "-keyout", file(`${name}.key`)];
@@ -29,7 +29,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
   beforeAll(async () => {
     certificate("server", "DNS:localhost,IP:127.0.0.1");
     certificate("other", "DNS:localhost,IP:127.0.0.1");
-    // What the server wants: both in one file.
+    // The server wants both in one file.
     appendFileSync(file("both.pem"), readFileSync(file("server.key")));
     appendFileSync(file("both.pem"), readFileSync(file("server.pem")));
     secure = await freePort();
@@ -58,7 +58,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
   }
 
   test.each(["localhost", "127.0.0.1"])(
-    "with a certificate that is trusted, to %s: all works as without",
+    "with a trusted certificate, to %s: everything works as without TLS",
     async (host) => {
       const namespace = host === "localhost" ? "named" : "numbered";
       const registry = await opened(`${host}:${secure}`, `tls=true&tlsCa=${file("server.pem")}`);
@@ -68,7 +68,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
       const live = async (): Promise<number[]> =>
         liveIn(await readTree(server?.servers[0]?.port ?? 0, `/snowlease/${namespace}/live`));
       expect(await live()).toEqual([0]);
-      // 256 KiB of answers, in pieces as TLS makes them.
+      // 256 KiB of answers, in the pieces that TLS makes.
       await Promise.all(Array.from({ length: 200 }, (_, i) => registry.pin(namespace, 100 + i, "x".repeat(200))));
       expect(await registry.workers(namespace)).toHaveLength(201);
       await registry.close();
@@ -76,7 +76,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
     },
   );
 
-  test.each(["", "&tlsCa=other.pem"])("with one that is not it refuses to talk (%s)", async (query) => {
+  test.each(["", "&tlsCa=other.pem"])("with an untrusted certificate it refuses to talk (%s)", async (query) => {
     const registry = await opened(
       `localhost:${secure}`,
       `tls=true${query.replace("other.pem", file("other.pem"))}`,
@@ -87,7 +87,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
     expect(error.message).toMatch(/self.signed|certificate/);
   });
 
-  test("to a port without it, and without it to a port that wants it: refused in time", async () => {
+  test("TLS to a port without it, and plain text to a port with TLS: refused in time", async () => {
     const plain = server?.servers[0]?.port ?? 0;
     for (const [where, query] of [
       [`localhost:${plain}`, `tls=true&tlsCa=${file("server.pem")}`],
@@ -97,7 +97,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
     }
   });
 
-  test("a file that is not there, or one without TLS", async () => {
+  test("a missing file, or a file without TLS", async () => {
     for (const query of [`tls=true&tlsCa=${file("none.pem")}`, `tlsCa=${file("server.pem")}`, "tls=yes"]) {
       const error = await failure(openZooKeeper(`zookeeper://localhost:${secure}?${query}`));
       expect(error.code).toBe("CONFIG_INVALID");

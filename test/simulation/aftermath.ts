@@ -9,8 +9,8 @@ import type { Leasing } from "./store.ts";
 import { Machine, type World } from "./world.ts";
 
 /**
- * All processes are dead. When the longest window has passed, by the slowest clock, and at most one quarantine, each number of the pool can
- * be claimed and makes IDs that nobody made.
+ * All processes are dead. When the longest window has passed, by the slowest clock, and at most one quarantine, each worker ID of the pool
+ * can be claimed and makes IDs that are not made yet.
  */
 export async function aftermath(
   world: World,
@@ -22,7 +22,7 @@ export async function aftermath(
 ): Promise<void> {
   const { maxClockSkew = 0 } = options.limits ?? {};
   const behind = Math.max(0, judge.latest - server.now());
-  // A window may have ended in the middle of a tick, which is nobody's then.
+  // A window may have ended in the middle of a tick; no holder may use that tick.
   world.advance(behind + options.window + maxClockSkew + options.layout.tick);
   let quarantines = 1;
   const { first, last: end } = options.pool;
@@ -34,7 +34,7 @@ export async function aftermath(
     try {
       const claim = (): Promise<Lease> =>
         Lease.claim(host, wish).catch((error: unknown) => {
-          if (quarantines-- === 0 || !isSnowleaseError(error, "QUARANTINE")) throw error;
+          if (quarantines-- <= 0 || !isSnowleaseError(error, "QUARANTINE")) throw error;
           world.advance((error.details.retryAfterMs ?? 0) + options.layout.tick);
           return claim();
         });

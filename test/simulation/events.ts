@@ -1,4 +1,4 @@
-/** Everything worth counting in a history. A simulation in which one of these hardly occurs proves nothing of it. */
+/** All events of a history that are counted. If one of these hardly occurs in a simulation, the simulation proves nothing about it. */
 export const events = [
   "ID",
   "ID that led its maker's clock",
@@ -30,6 +30,9 @@ export const events = [
   "process that was copied",
   "copy that was found out",
   "ID twice by copies",
+  "namespace that was dropped",
+  "namespace that was dropped beside a live process",
+  "late order to drop",
   "refusal in quarantine",
   "renewal through a quarantine",
   "give-back from an older era",
@@ -37,6 +40,7 @@ export const events = [
   "thread that joined",
   "thread that ended without a word",
   "ID by a thread",
+  "call with a place in the order",
   "child that began",
   "child that died",
   "ID by a child",

@@ -1,3 +1,4 @@
+import type { CallRecord } from "./calls.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
@@ -23,11 +24,11 @@ interface Process {
   readonly kind: Kind;
   lease?: Lease | undefined;
   holder?: Holder | undefined;
-  /** Of its last claim. */
+  /** The token of its last claim. */
   token?: string | undefined;
   /** The turn of its renewal under way or without an answer. */
   turn?: { readonly next: string | undefined; readonly isLate: boolean } | undefined;
-  /** The same process once more, until the two part. */
+  /** The copy of this process, until the two part. */
   twin?: { readonly process: Process; readonly twins: Twins } | undefined;
   /** When it was copied and stopped, true time. */
   imageSince?: number | undefined;
@@ -41,12 +42,22 @@ export class Fleet {
   readonly #judge: Judge;
   readonly #tally: Tally;
   readonly #variant: Variant;
+  readonly #calls: CallRecord;
   readonly #offsets: Map<string, number>;
   readonly #running: (Process | undefined)[];
   #processes = 0;
   #tokens = 0;
 
-  constructor(world: World, scenario: Scenario, store: Leasing, judge: Judge, tally: Tally, variant: Variant) {
+  constructor(
+    world: World,
+    scenario: Scenario,
+    store: Leasing,
+    judge: Judge,
+    tally: Tally,
+    variant: Variant,
+    calls: CallRecord,
+  ) {
+    this.#calls = calls;
     this.#world = world;
     this.#scenario = scenario;
     this.#store = store;
@@ -57,7 +68,7 @@ export class Fleet {
     this.#running = Array.from({ length: scenario.slots }, () => undefined);
   }
 
-  /** Something happens to one of them. */
+  /** Lets an event happen to one of them. */
   act(): void {
     const { random } = this.#world;
     const slot = random.below(this.#running.length);
@@ -87,7 +98,12 @@ export class Fleet {
     for (const process of this.#running) if (process?.host === host) process.machine.offset = offset;
   }
 
-  /** What still sleeps belongs to nobody now. */
+  /** Whether a process has a lease. */
+  get isAlive(): boolean {
+    return this.#running.some((process) => process?.lease !== undefined && !process.machine.dead);
+  }
+
+  /** Sleeping processes do not wake any more. */
   end(): void {
     for (const process of this.#running) if (process !== undefined) process.machine.dead = true;
   }
@@ -146,7 +162,7 @@ export class Fleet {
     this.#run(copy, this.#reach(copy, twins, "second"), bytes, process);
   }
 
-  /** @param original whose copy it is, if it is one: what becomes of it does not count before they part. */
+  /** @param original the original of a copy: its fate does not count before they part. */
   #run(process: Process, registry: Registry, bytes: () => string, original?: Process): void {
     const isCopy = (): boolean => original?.twin?.process === process;
     this.#lease(process, registry, bytes)
@@ -168,12 +184,13 @@ export class Fleet {
       return overNetwork(this.#world, machine, parent.holder.lent, nearby, parent.machine);
     }
     const seen = this.#variant.view?.(this.#store) ?? this.#store;
-    const reached = this.#hearing(process, overNetwork(this.#world, machine, seen, weather));
+    const own = this.#calls.watch(`holder ${process.number}`, overNetwork(this.#world, machine, seen, weather));
+    const reached = this.#hearing(process, own);
     const twin = twins?.[which](reached) ?? reached;
     return this.#variant.holding?.(twin) ?? twin;
   }
 
-  /** The judge hears what a holder hears. */
+  /** The judge learns of every answer to a holder. */
   #hearing(process: Process, registry: Registry): Registry {
     return {
       ...registry,
@@ -204,7 +221,7 @@ export class Fleet {
     const { options, layout } = this.#scenario;
     const holder = { host, ip: "", pid: number, instance: "" };
     if (parent?.holder?.lent !== undefined) {
-      const own = { pool: layout.pool, workerId: undefined, limits: undefined };
+      const own = { pool: layout.pool, workerId: undefined, limits: undefined, borrows: true };
       return Lease.claim({ registry, clock: machine, makeToken: () => this.token() }, { ...options, ...own, holder });
     }
     return Lease.claim({ registry, clock: machine, makeToken: bytes }, { ...options, leads: kind.leads, holder });
@@ -274,11 +291,11 @@ export class Fleet {
       this.#tally.count("ID by a child whose parent had switched");
   }
 
-  /** Refusals are part of life; that a registry finds a request of an honest holder invalid is not. */
+  /** Refusals are normal; but a registry must not find a request of an honest holder invalid. */
   #note({ number, family, token = "" }: Process, error: unknown): void {
     const isExcused = this.#judge.isGrantedAnew(token) || this.#judge.isCopied(family);
     if (isSnowleaseError(error, "CONFIG_INVALID") && isExcused) return;
-    // What came late was refused for its clock; any other cause is a failure that the world did not make.
+    // A late request was refused for its clock; any other cause is a failure that the world did not make.
     const isMade =
       isSnowleaseError(error) && (error.cause === undefined || isSnowleaseError(error.cause, "CLOCK_SKEW"));
     const simulated = isMade && error.code !== "CONFIG_INVALID";
@@ -299,7 +316,7 @@ class Kernel {
     this.#draw = draw;
   }
 
-  /** @param isSame whether it still draws what the other one does; left out: always. */
+  /** @param isSame whether it still draws the same as the other one; left out: always. */
   bytes(isSame: () => boolean = () => true): () => string {
     let next = 0;
     return () => {
@@ -311,7 +328,7 @@ class Kernel {
   }
 }
 
-/** What the copy of a process makes before they part, to compare it with what the process makes. */
+/** The IDs that the copy of a process makes before they part, to compare them with those of the process. */
 function attempt(holder: Holder | undefined): bigint | undefined {
   try {
     return holder?.emit();

@@ -1,7 +1,9 @@
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { recalling } from "../../src/registries/recall.ts";
-import type { Registry } from "../../src/rule/registry.ts";
+import { isSnowleaseError } from "../../src/id/errors.ts";
+import type { DropRequest, Registry } from "../../src/rule/registry.ts";
 import { aftermath } from "./aftermath.ts";
+import { CallRecord } from "./calls.ts";
 import { type Event, Tally } from "./events.ts";
 import { Fleet } from "./fleet.ts";
 import { Judge } from "./judge.ts";
@@ -10,25 +12,25 @@ import { type Leasing, Store } from "./store.ts";
 import type { Variant } from "./variant.ts";
 import { Machine, World } from "./world.ts";
 
-/** What became of one simulated history. */
+/** The result of one simulated history. */
 export interface Outcome {
   readonly seed: number;
   readonly counts: Readonly<Record<Event, number>>;
-  /** What must never happen, in words. */
+  /** Violations, in words. */
   readonly violation: string | undefined;
 }
 
-/** Servers that take each other's place have clocks within maxClockSkew of each other: so much the quarantine relies on. */
+/** Servers that replace each other have clocks within maxClockSkew of each other: the quarantine relies on that. */
 const serversApart = 4000;
 
-/** ms; the first ones are more than a lease can bridge. */
+/** Clock steps, ms; the first ones are more than a lease can bridge. */
 const clockSteps = [
   -60_000, -30_000, -20_000, -15_000, -5000, -3000, -1500, -1500, -700, -700, 700, 1500, 5000, 15_000,
 ];
 
 /**
- * Plays one history to its end, and what can be had after it: every choice in it comes from the seed.
- * @param sought which violations end it.
+ * Plays one history to its end, and the aftermath: every choice in it comes from the seed.
+ * @param sought the violations that end it.
  */
 export async function play(seed: number, variant: Variant = {}, sought: RegExp = /./): Promise<Outcome> {
   const world = new World(seed);
@@ -41,7 +43,11 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
   const forgetful = forgets ? new Store(server, random, tally, judge.accuse, scenario.lags, variant.rules) : undefined;
   const watched = judge.watch(forgetful ?? memoryRegistry({ clock: server }));
   const store: Leasing = scenario.remembers ? recalling(watched as Registry) : watched;
-  const fleet = new Fleet(world, scenario, store, judge, tally, variant);
+  /** An operator's orders to drop the namespace. */
+  const orders: DropRequest[] = [];
+  let droppedUntil = 0;
+  const calls = new CallRecord(scenario.weather.repeatRequest > 0);
+  const fleet = new Fleet(world, scenario, store, judge, tally, variant, calls);
 
   function stepClock(): void {
     const by = random.pick(unsteady && random.chance(0.5) ? clockSteps.slice(0, 5) : clockSteps);
@@ -50,7 +56,7 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     else server.offset += by;
   }
 
-  /** Lets a message arrive; where children ask for blocks all the while, some. False where there is none. */
+  /** Lets a message arrive; some messages while children keep asking for blocks. False if there is none. */
   async function deliver(): Promise<boolean> {
     let some = false;
     for (let left = random.between(1, scenario.lends ? 5 : 1); left > 0 && world.deliver(); left--) {
@@ -60,9 +66,9 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     return some;
   }
 
-  /** As far as somebody sleeps, a moment, or as long as a quarantine lasts. */
+  /** Until the next sleeper is due, a moment, or as long as a quarantine lasts. */
   function advance(): void {
-    const quarantine = forgetful?.quarantine ?? 0;
+    const quarantine = Math.max(forgetful?.quarantine ?? 0, droppedUntil - server.now());
     if (scenario.ends && quarantine > 0 && random.chance(0.3)) {
       forgetful?.endQuarantine((content, clock) => judge.hasForgottenNothingOpen(content, clock));
       return;
@@ -83,12 +89,37 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     }
   }
 
+  /** An operator drops the namespace, often once the windows have passed; or an earlier order arrives late, or once more. */
+  function drop(): void {
+    const late = orders.length > 0 && random.chance(0.3) ? random.pick(orders) : undefined;
+    if (random.chance(0.7)) world.advance(scenario.options.window + random.between(0, 5000));
+    const order = late === undefined ? store.describe("default") : Promise.resolve(undefined);
+    const dropped = order.then((info) => {
+      if (late === undefined) orders.push({ namespace: "default", id: info?.id ?? "" });
+      return store.dropNamespace?.(late ?? orders.at(-1) ?? { namespace: "default", id: "" });
+    });
+    dropped.then(
+      ({ grantsFrom = 0 } = {}) => {
+        droppedUntil = grantsFrom;
+        if (late !== undefined) tally.count("late order to drop");
+        if (forgetful === undefined) tally.count("namespace that was dropped");
+        if (fleet.isAlive) tally.count("namespace that was dropped beside a live process");
+      },
+      (error: unknown) => {
+        if (!isSnowleaseError(error)) judge.accuse(`The operator's order: ${String(error)}`);
+        else if (late !== undefined) tally.count("late order to drop");
+      },
+    );
+  }
+
   function intervene(): void {
-    if (forgetful !== undefined && scenario.goesBack && random.chance(0.5)) {
+    if (scenario.drops && random.chance(0.6)) {
+      drop();
+    } else if (forgetful !== undefined && scenario.goesBack && random.chance(0.5)) {
       goBack(forgetful);
     } else if (unsteady && random.chance(scenario.lends ? 0.8 : 0.5)) {
       const workerId = random.between(0, scenario.options.pool.last);
-      void store.forceRelease({ namespace: "default", workerId, force: true }).then(({ outcome }) => {
+      void calls.forceRelease(store, { namespace: "default", workerId, force: true }).then(({ outcome }) => {
         if (outcome === "released") tally.count("claim ended by an operator");
       });
     }
@@ -104,14 +135,21 @@ export async function play(seed: number, variant: Variant = {}, sought: RegExp =
     await settled(scenario);
   }
   fleet.end();
+  // Forgotten and dropped calls have no place in an order, and neither have both answers to two copies.
+  if (judge.violation === undefined && !forgets && !scenario.copies && !scenario.drops) {
+    const verdict = calls.verdict();
+    tally.count("call with a place in the order", verdict.calls);
+    for (const words of verdict.findings) judge.accuse(`There is no order: ${words}`);
+  }
   if (judge.violation === undefined && forgetful?.isDouble !== true)
     await aftermath(world, server, watched, scenario, judge, fleet);
+  world.end();
   return { seed, counts: tally.counts, violation: judge.violation };
 }
 
 /**
- * Lets what follows from the last step happen. Promises run in a fixed order, so a chain longer than this goes on beside the next
- * step and is still the same in every replay; waiting for the event loop instead costs three times as much.
+ * Runs the consequences of the last step. Promises run in a fixed order, so a chain longer than this goes on beside the next
+ * step, and is still the same in every replay; to wait for the event loop instead costs three times as much.
  */
 async function settled({ copies }: Scenario): Promise<void> {
   for (let turn = copies ? 40 : 16; turn > 0; turn--) await Promise.resolve();

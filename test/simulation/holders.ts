@@ -15,16 +15,16 @@ import type { Random } from "./world.ts";
 export interface Holder {
   emit(): bigint;
   close(): Promise<void>;
-  /** What its child processes lease from. */
+  /** The registry for its child processes. */
   readonly lent?: Registry | undefined;
 }
 
-/** A rollback of some seconds is already too large to be told of, so that switching because of one is met too. */
+/** A rollback of some seconds is already too large to be reported, so that leases switch because of it, too. */
 const rollback = { maxWait: 500, maxTell: 3000 };
 
 const [mostThreads, joins, ends] = [4, 0.3, 0.1];
 
-/** How a holder comes to be. */
+/** How a holder begins. */
 export interface Kind {
   /** Whether it claims as one that leads the clock. */
   readonly leads?: boolean | undefined;
@@ -47,7 +47,7 @@ export const leading: Kind = {
   },
 };
 
-/** The same with IDs that are prepared: some are never emitted, and lie in the window all the same. */
+/** The same with prepared IDs: some are never emitted, but lie in the window. */
 const prepared: Kind = {
   leads: true,
   hold(lease) {
@@ -65,7 +65,7 @@ export const lending: Kind = {
   },
 };
 
-/** Of a lease's generator and those of other threads, one after the other. Threads come, and go with or without a word. */
+/** The generators of a lease and of other threads, one after the other. Threads come, and go with or without closing. */
 function threaded(ids: SharedSnowflake, random: Random, tally: Tally): Holder {
   const threads: Pick<Snowflake<never>, "next" | "close">[] = [];
   return {
@@ -93,7 +93,7 @@ export function honest({ lends, leads }: Scenario, random: Random): Kind {
   return random.pick([wall, wall, wall, wall, leading, prepared]);
 }
 
-/** A child process, on a lease of its parent's: goes on with the blocks that it has, whatever becomes of the parent. */
+/** A child process, on a lease of its parent's: goes on with its blocks, whatever happens to the parent. */
 export async function child(lease: Lease, random: Random, tally: Tally): Promise<Holder> {
   const hasThreads = random.chance(0.4);
   const blocks = await LeaseClient.open(lease, hasThreads).catch(async (error: unknown) => {

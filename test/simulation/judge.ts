@@ -5,21 +5,21 @@ import type { Grant, Lost, ReleaseRequest, RenewRequest, Renewal } from "../../s
 import type { Tally } from "./events.ts";
 import { type Content, knows, type Leasing, type Standing } from "./store.ts";
 
-/** The family that comes when all others are dead. */
+/** The family that begins when all others are dead. */
 export const last = 0;
 
 /** An acknowledged grant or renewal. */
 interface Write {
   readonly until: number;
   readonly receipt: string | undefined;
-  /** What the store held after it; undefined for a store that never forgets. */
+  /** The store's content after it; undefined for a store that never forgets. */
   readonly content: Content | undefined;
 }
 
-/** A window as the store acknowledged it. A holder whose window begins anew after a quarantine has one more. */
+/** A window as the store acknowledged it. A holder whose window begins again after a quarantine has one more. */
 interface Window {
   readonly token: string;
-  /** The processes that asked; their threads and children make IDs in the same window. More than one where a process was copied. */
+  /** The processes that asked; their threads and children make IDs in the same window. More than one if a process was copied. */
   readonly families: ReadonlySet<number>;
   readonly fence: number;
   readonly floor: number;
@@ -30,9 +30,9 @@ interface Window {
   releasedBy: number | undefined;
   /** Where it ended then. */
   end: number;
-  /** What the store held that took it back. */
+  /** The content of the store that took it back. */
   takenBack: Content | undefined;
-  /** Each give-back, though the store may have forgotten it: what the store held after it, and where the window ended. */
+  /** Each give-back, even if the store may have forgotten it: the content after it, and where the window ended. */
   readonly givenBack: { readonly content: Content | undefined; readonly end: number }[];
 }
 
@@ -41,25 +41,25 @@ interface Making {
   readonly maker: number;
   readonly window: Window | undefined;
   readonly end: number;
-  /** How many answers its family had heard. */
+  /** How many answers its family had received. */
   readonly heard: number;
   /** Its maker is a copy, or was copied, and no answer has parted the two yet. */
   readonly isDoubled: boolean;
 }
 
 /**
- * The end of what a holder may have used, where another claim was granted the same times and is over, and where the store stood when the
- * holder was told.
+ * The end of a holder's possible usage, if another claim got the same times and is over, and the store's state when the
+ * holder learned of that.
  */
 interface Closing {
   readonly end: number;
   readonly content: Content;
 }
 
-/** How a process stood when it was copied. */
+/** The state of a process when it was copied. */
 interface Doubled {
   readonly token: string;
-  /** The turn that it had drawn, and had no answer to. */
+  /** Its drawn turn, without an answer. */
   readonly turn: string | undefined;
   /** Whether that was drawn after its window had passed. */
   readonly isLate: boolean;
@@ -67,8 +67,8 @@ interface Doubled {
 }
 
 /**
- * Sees every acknowledged write of the store, right where it is made, every answer that a holder hears, and every ID; forgets nothing.
- * Says what must never happen: an ID twice, one outside of its maker's windows, windows that overlap, a fence that did not rise, a
+ * Sees every acknowledged write of the store when it is made, every answer to a holder, and every ID; forgets nothing.
+ * Reports violations: an ID twice, one outside its maker's windows, overlapping windows, a fence that did not rise, a
  * restore that is not found, a quarantine without a cause.
  */
 export class Judge {
@@ -83,18 +83,18 @@ export class Judge {
   readonly #receipts = new Map<string, Write[]>();
   /** Of each worker ID. */
   readonly #closings = new Map<number, Closing[]>();
-  /** Where the store stood when it gave an answer. */
+  /** The state of the store at an answer. */
   readonly #answered = new WeakMap<object, Content>();
-  /** The same of the answers that each family has heard. */
+  /** The same for the answers that each family has received. */
   readonly #heard = new Map<number, Content[]>();
   readonly #doubled = new Map<number, Doubled>();
   readonly #copied = new Set<number>();
   #store: Leasing | undefined;
-  /** The latest that the store's clock has shown. */
+  /** The latest time that the store's clock has shown. */
   latest = 0;
   violation: string | undefined;
 
-  /** @param sought which violations count. */
+  /** @param sought the violations that count. */
   constructor(layout: Layout, tally: Tally, sought: RegExp) {
     this.#layout = layout;
     this.#tally = tally;
@@ -105,14 +105,14 @@ export class Judge {
     if (this.#sought.test(what)) this.violation ??= what;
   };
 
-  /** Notes whose token this is. */
+  /** Notes the family of this token. */
   introduce(token: string, family: number): void {
     const families = this.#families.get(token) ?? new Set();
     this.#families.set(token, families.add(family));
     this.#newest.set(family, token);
   }
 
-  /** A process was copied with all that it has. */
+  /** A process was copied with its whole state. */
   copied(original: number, copy: number, state: Doubled): void {
     for (const families of this.#families.values()) if (families.has(original)) families.add(copy);
     this.#heard.set(copy, [...(this.#heard.get(original) ?? [])]);
@@ -122,34 +122,34 @@ export class Judge {
     }
   }
 
-  /** Whether no copy of this family has lived; a store that was put back may take a late message for a copy's, and cost one its lease. */
+  /** Whether this family has no living copy; a restored store may take a late message for a copy's, and cost one its lease. */
   wasNeverCopied(family: number): boolean {
     return !this.#copied.has(family) && this.#store?.hasForgotten !== true;
   }
 
-  /** Whether this family was copied, or is a copy: the other one may have told of ticks that this one does not know. */
+  /** Whether this family was copied, or is a copy: the other one may have reported ticks that this one does not know. */
   isCopied(family: number): boolean {
     return this.#copied.has(family);
   }
 
-  /** Whether a store that was put back granted this claim once more: its holder knows the first window only. */
+  /** Whether a restored store granted this claim once more: its holder knows only the first window. */
   isGrantedAnew(token: string): boolean {
     const windows = [...this.#windows.values()].flat().filter((window) => window.token === token);
     return this.#store?.hasForgotten === true && windows.length > 1;
   }
 
-  /** A holder hears an answer to its renewal. */
+  /** A holder receives an answer to its renewal. */
   heard(family: number, request: RenewRequest, answer: unknown): void {
     const content = typeof answer === "object" && answer !== null ? this.#answered.get(answer) : undefined;
     if (content !== undefined) this.#heardBy(family).push(content);
     const doubled = this.#doubled.get(family);
     if (doubled?.token !== request.token || answer instanceof Error) return;
-    // Both copies bear a turn that was drawn before; with it, both may be answered until the window passes.
+    // Both copies have a turn that was drawn before; with it, both may get answers until the window passes.
     const isBefore = request.nextTurn === doubled.turn && (doubled.isLate || request.clock < doubled.until);
     if (!isBefore) this.#doubled.delete(family);
   }
 
-  /** Whether every window has passed of which a store with this content knows nothing. */
+  /** Whether all windows have passed that a store with this content does not know. */
   hasForgottenNothingOpen(content: Content, clock: number): boolean {
     const windows = [...this.#windows.values()].flat();
     return windows.every(({ writes, end }) =>
@@ -159,7 +159,7 @@ export class Judge {
     );
   }
 
-  /** The store, with the judge looking on. */
+  /** The store, observed by the judge. */
   watch(store: Leasing): Leasing {
     this.#store = store;
     return {
@@ -213,6 +213,8 @@ export class Judge {
         return answer;
       },
       forceRelease: (request) => store.forceRelease(request),
+      describe: (namespace) => store.describe(namespace),
+      dropNamespace: async (request) => (await store.dropNamespace?.(request)) ?? {},
     };
   }
 
@@ -227,7 +229,7 @@ export class Judge {
         each.families.has(family) &&
         timestamp >= each.floor &&
         end <= each.until &&
-        // A copy does not hear that the other one has given it back, to a store that may have forgotten which answer parted them.
+        // A copy does not learn that the other one has given it back, to a store that may have forgotten which answer parted them.
         (end <= each.end || (isDoubled && each.releasedBy !== family) || this.#isForgottenAtItsEnd(each, family, end)),
     );
     const making = { maker, window, end, heard: this.#heardBy(family).length, isDoubled };
@@ -238,7 +240,7 @@ export class Judge {
     else if (timestamp < window.from) this.#tally.count("ID by what was inherited");
   }
 
-  /** Whether the store that took a window back had forgotten that it reached so far, and this family was copied. */
+  /** Whether the store that took a window back had forgotten its length, and this family was copied. */
   #isForgottenAtItsEnd({ writes, takenBack }: Window, family: number, end: number): boolean {
     if (takenBack === undefined || !this.#copied.has(family)) return false;
     return writes.some(({ until, content }) => content !== undefined && end <= until && !knows(takenBack, content));
@@ -260,12 +262,12 @@ export class Judge {
     else this.accuse(`ID ${id} was made by holder ${before.maker} and again by holder ${after.maker}.`);
   }
 
-  /** What the store held after each write that let the maker make it. */
+  /** The store's content after each write that let the maker make it. */
   #grantsOf({ window, end }: Making): readonly Content[] {
     return window?.writes.filter(({ until }) => end <= until).flatMap(({ content }) => content ?? []) ?? [];
   }
 
-  /** Whether the maker had heard an answer of a store that knew the other one's window, and not its own. */
+  /** Whether the maker had an answer of a store that knew the other one's window, but not its own. */
   #isTold({ maker, heard }: Making, own: readonly Content[], others: readonly Content[]): boolean {
     const answers = this.#heardBy(maker).slice(0, heard);
     const [granted] = own;
@@ -341,7 +343,7 @@ export class Judge {
     const { from, until, clock, receipt } = answer;
     this.latest = Math.max(this.latest, clock);
     const windows = this.#of(workerId).filter((each) => each.token === token && each.fence === fence);
-    // A store that was put back may renew the window from before a quarantine, which it forgot.
+    // A restored store may renew the window from before a quarantine that it forgot.
     const window = windows.findLast((each) => each.from === from) ?? windows.at(-1);
     const write = this.#noted({ until, receipt, content });
     if (window === undefined) this.accuse(`A claim of worker ${workerId} was renewed that was never granted.`);
@@ -358,7 +360,7 @@ export class Judge {
         givenBack: [],
       });
     } else {
-      // It was given back by a copy, and the store forgot that.
+      // A copy gave it back, and the store forgot that.
       [window.releasedBy, window.end, window.takenBack] = [undefined, Infinity, undefined];
       window.until = Math.max(window.until, until);
       window.writes.push(write);
@@ -366,7 +368,7 @@ export class Judge {
     }
   }
 
-  /** What is given back is nobody's until it is granted again. */
+  /** A given-back window belongs to no holder until it is granted again. */
   #released({ workerId, fence, token, clock, used }: ReleaseRequest, standing?: Standing): void {
     const window = this.#of(workerId).findLast((each) => each.token === token && each.fence === fence);
     if (window === undefined) return;
@@ -375,10 +377,10 @@ export class Judge {
     window.takenBack = standing?.before;
     window.givenBack.push({ content: standing?.after, end: used?.until ?? Infinity });
     if (used === undefined) return;
-    // What one of two copies tells ends the other one's window only where the store goes by it.
+    // The report of one of two copies ends the other one's window only if the store uses it.
     const stored = window.families.size > 1 ? standing?.after.records.get(workerId)?.until : undefined;
     const end = Math.max(used.until, stored ?? 0);
-    // A store that was put back granted a repeated claim anew: both windows are this one's.
+    // A restored store granted a repeated claim again: both windows belong to this one.
     for (const each of this.#of(workerId)) {
       if (each.token === token) each.end = Math.min(each.end, end);
     }
@@ -387,7 +389,7 @@ export class Judge {
     if (this.#newest.get(family) !== token) this.#tally.count("late give-back after a switch");
   }
 
-  /** A holder is told that another claim was granted times that it used up to `end`. */
+  /** A holder learns that another claim got times that it used up to `end`. */
   #closed(workerId: number, { doubt }: Lost, end?: number, standing?: Standing): void {
     if (doubt === undefined || end === undefined || standing === undefined) return;
     this.#tally.count("loss beside another claim");
@@ -420,8 +422,8 @@ export class Judge {
   }
 
   /**
-   * Whether a store with this content forgot what the receipt shows, so that it has to find that out: it knows none of the writes that
-   * gave it, no quarantine has begun since, and neither a later claim nor renewals that came late hide it.
+   * Whether a store with this content forgot the receipt's writes, so that it has to find that out: it knows none of the writes that
+   * gave it, no quarantine has begun since, and neither a later claim nor late renewals hide it.
    */
   #isForgotten(content: Content, receipt: Receipt | undefined, text: string | undefined): boolean {
     if (receipt === undefined) return false;
@@ -446,7 +448,7 @@ export class Judge {
     return Math.max(0, ...writes.map(({ receipt }) => readReceipt(receipt)?.renewals ?? 0));
   }
 
-  /** Where a request began a quarantine, that has a cause and is long enough. */
+  /** Where a request began a quarantine that has a cause and is long enough. */
   #compareEras(standing: Standing | undefined, receipt: Receipt | undefined, text: string | undefined): void {
     if (standing === undefined || receipt === undefined) return;
     const { before, after } = standing;
@@ -466,25 +468,25 @@ export class Judge {
   }
 }
 
-/** Whether both IDs are of two copies that no answer has parted, or of one and the next holder of what the other one gave back. */
+/** Whether the IDs come from two copies that no answer has parted, or from one copy and the next holder of the other's given-back window. */
 function isOfCopies({ isDoubled, window }: Making, other: Making): boolean {
   if (!isDoubled || window === undefined) return false;
   return window.token === other.window?.token || window.givenBack.length > 0;
 }
 
-/** Whether a store that granted one knew what it had granted the other, or had waited for it in a quarantine. */
+/** Whether a store that granted one window knew the grant of the other one, or had waited for it in a quarantine. */
 function isRespected(grants: readonly Content[], later: readonly Content[]): boolean {
   const [first] = later;
   if (first === undefined) return false;
   return grants.some((grant) => grant.serial < first.serial && (knows(first, grant) || grant.serial < first.began));
 }
 
-/** Whether a store with this content knows some of a window. */
+/** Whether a store with this content knows part of a window. */
 function isKnown({ writes }: Pick<Window, "writes">, content: Content | undefined): boolean {
   return content === undefined || writes.some((write) => write.content !== undefined && knows(content, write.content));
 }
 
-/** Where a window ends, as far as a store with this content has to respect it; 0 where it does not. */
+/** The end of a window, as far as a store with this content has to respect it; 0 if it does not. */
 function knownEnd({ writes, end, givenBack }: Window, content: Content | undefined): number {
   const known = writes.filter(
     (write) =>

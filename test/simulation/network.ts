@@ -3,21 +3,21 @@ import type { Registry } from "../../src/rule/registry.ts";
 import type { Leasing } from "./store.ts";
 import type { Machine, World } from "./world.ts";
 
-/** How often a message meets each fate. */
+/** How often each fate happens to a message. */
 export interface Weather {
   readonly loseRequest: number;
   readonly loseReply: number;
-  /** The caller gives up, and the message arrives all the same, later. */
+  /** The caller gives up, and the message arrives later. */
   readonly lateRequest: number;
-  /** The same of give-backs, where it is more often. */
+  /** The same for give-backs, where it is more frequent. */
   readonly lateRelease?: number;
   readonly repeatRequest: number;
 }
 
 /**
- * The way from a machine to the registry. Every request and every reply is under way until the scheduler lets it arrive; it may
- * be lost, doubled, or come late, after the caller was told that there is no answer.
- * @param server the machine that answers, where it is one that stops and dies like any other.
+ * The way from a machine to the registry. Every request and every reply waits until the scheduler lets it arrive; it may
+ * be lost, doubled, or late, after the caller got no answer.
+ * @param server the machine that answers, if it can stop and die like any other.
  */
 export function overNetwork(
   world: World,
@@ -61,8 +61,9 @@ export function overNetwork(
     renew: carry((request) => registry.renew(request)),
     release: carry((request) => registry.release(request), Math.max(weather.lateRequest, weather.lateRelease ?? 0)),
     forceRelease: (request) => registry.forceRelease(request),
+    describe: (namespace) => registry.describe(namespace),
     ...(takeBlocks && { takeBlocks: carry(takeBlocks) }),
   };
-  // A lease asks for nothing else.
+  // A lease calls no other operation.
   return reached as Registry;
 }

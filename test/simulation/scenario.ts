@@ -3,38 +3,40 @@ import { Layout } from "../../src/id/layout.ts";
 import type { Weather } from "./network.ts";
 import { epoch, type Random } from "./world.ts";
 
-/** What a history may have of its own. Each goes with each other. */
+/** The options of a history. Each goes with each other. */
 export interface Traits {
-  /** The store loses what it acknowledged: it finds that out itself, or is put back to an earlier copy, or has one beside it. */
+  /** The store loses acknowledged writes: it finds that out itself, or is put back to an earlier copy, or has one beside it. */
   readonly forgets: boolean;
-  /** It does lose something: a store that may forget and never does has no cause for a quarantine. */
+  /** It does lose writes: a store that may forget but never does has no cause for a quarantine. */
   readonly goesBack: boolean;
   /** Reads of the store lag. */
   readonly lags: boolean;
   /** The store is behind a daemon that remembers what it answered. */
   readonly remembers: boolean;
-  /** The store is put back only: it finds nothing out itself. */
+  /** The store is only put back: it finds nothing out itself. */
   readonly isSilent: boolean;
   /** An operator ends quarantines. */
   readonly ends: boolean;
   /** The clock of the store goes back by any amount when it is put back: more than any promise allows. */
   readonly isSetBack: boolean;
-  /** Processes are copied with all that they have. */
+  /** Processes are copied with their whole state. */
   readonly copies: boolean;
   /** Holders share their leases with threads and child processes. */
   readonly lends: boolean;
   /** Holders lead the clock, and make IDs by the dozen. */
   readonly leads: boolean;
-  /** An operator ends claims; clocks step by so much that leases switch. */
+  /** An operator ends claims; clocks step so far that leases switch. */
   readonly unsteady: boolean;
+  /** An operator drops the namespace; holders make it again. */
+  readonly drops: boolean;
 }
 
-/** What is drawn before a history begins. */
+/** The choices before a history begins. */
 export interface Scenario extends Traits {
   readonly layout: Layout;
   readonly options: Omit<LeaseOptions, "holder">;
   readonly weather: Weather;
-  /** Between a child and its parent. */
+  /** The network between a child and its parent. */
   readonly nearby: Weather;
   readonly steps: number;
   /** How many processes run at a time. */
@@ -42,8 +44,8 @@ export interface Scenario extends Traits {
 }
 
 /*
- * Few worker IDs, few sequences, long ticks and a memory of only ten or twenty of them: collisions are a matter of few steps, so
- * that a short history meets what a real fleet meets in years.
+ * Few worker IDs, few sequences, long ticks and a memory of only ten or twenty of them: collisions need few steps, so
+ * that a short history shows what a real fleet shows in years.
  */
 export function drawn(random: Random, forced: Partial<Traits> = {}): Scenario {
   const lending = random.chance(0.35);
@@ -60,6 +62,7 @@ export function drawn(random: Random, forced: Partial<Traits> = {}): Scenario {
     ends: random.chance(0.3),
     isSetBack: false,
     copies: random.chance(0.2),
+    drops: random.chance(0.2),
     ...forced,
   };
   const { forgets, lends, unsteady } = traits;

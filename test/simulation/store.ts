@@ -1,10 +1,13 @@
 import type { Clock } from "../../src/lease/clock.ts";
+import { checkDrop, checkObstacle, droppedAnswer, isObstacle, noteOfDrop } from "../../src/rule/drop.ts";
 import { type Era, firstEra, type NamespaceState, nextEra, openedEra } from "../../src/rule/era.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { decideClaim, grantOf } from "../../src/rule/pool.ts";
 import { readReceipt } from "../../src/rule/receipt.ts";
 import {
   type ClaimRequest,
+  type DropRequest,
+  type Dropped,
   type ForceReleased,
   type ForceReleaseRequest,
   type Grant,
@@ -20,28 +23,32 @@ import { assumedLimits, checkLimits, defaultLimits, type NamespaceInfo } from ".
 import { checkQuarantine, quarantineError } from "../../src/rule/quarantine.ts";
 import { storedToken } from "../../src/rule/token.ts";
 import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../src/rule/verdict.ts";
-import { checkClaim, forced, forceRefusal, type Stored } from "../../src/rule/window.ts";
+import { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "../../src/rule/unknown-namespace.ts";
+import { checkClaim, forced, forceRefusal, noNamespace, type Stored } from "../../src/rule/window.ts";
 import { MemoryRecords } from "../../src/registries/memory/records.ts";
 import type { Tally } from "./events.ts";
 import type { Random } from "./world.ts";
 
-/** As much of a registry as a lease asks for. */
-export interface Leasing extends Pick<Registry, "claim" | "renew" | "release" | "forceRelease" | "takeBlocks"> {
-  /** How long its quarantine still lasts, ms; 0 or nothing where there is none. */
+/** The operations of a registry that a lease uses. */
+export interface Leasing extends Pick<
+  Registry,
+  "claim" | "renew" | "release" | "forceRelease" | "takeBlocks" | "describe" | "dropNamespace"
+> {
+  /** The rest of its quarantine, ms; 0 or undefined if there is none. */
   readonly quarantine?: number;
-  /** Where the last request found it, and left it; nothing for a store that never forgets. */
+  /** Its content before and after the last request; undefined for a store that never forgets. */
   readonly standing?: Standing | undefined;
   /** Whether it was ever put back, or has another one beside it. */
   readonly hasForgotten?: boolean;
-  /** Whether a copy of it answers beside it: they begin quarantines for ever. */
+  /** Whether a copy answers beside it: they begin quarantines for ever. */
   readonly isDouble?: boolean;
 }
 
-/** What a store does; the broken ones differ here. */
+/** The behaviour of a store; the broken ones differ here. */
 export interface Rules {
-  /** Whether it takes the server that asks for the one that wrote last. */
+  /** Whether it takes the asking server for the one that wrote last. */
   readonly isSame: (writer: number, server: number) => boolean;
-  /** Whether a decision may be acted on: what it was made of still stands. `isEvidence`: it begins an era. */
+  /** Whether a decision may be acted on: its basis is unchanged. `isEvidence`: it begins an era. */
   readonly stands: (isUnchanged: boolean, isEvidence: boolean) => boolean;
   readonly decideClaim: typeof decideClaim;
   readonly decideRenewal: typeof decideRenewal;
@@ -49,6 +56,8 @@ export interface Rules {
   readonly recalledEra: typeof recalledEra;
   readonly nextEra: typeof nextEra;
   readonly openedEra: typeof openedEra;
+  readonly isObstacle: typeof isObstacle;
+  readonly noteOfDrop: typeof noteOfDrop;
 }
 
 export const rules: Rules = {
@@ -60,13 +69,15 @@ export const rules: Rules = {
   recalledEra,
   nextEra,
   openedEra,
+  isObstacle,
+  noteOfDrop,
 };
 
-/** All that a store holds after one of its writes, and so all that a copy of it can bring back. */
+/** The whole content of a store after one of its writes, and so the content that a copy can bring back. */
 export interface Content extends Era {
   /** Rises with each write of the history, whichever store makes it. */
   readonly serial: number;
-  /** What it held before that write. */
+  /** Its content before that write. */
   readonly past: Content | undefined;
   readonly depth: number;
   /** The write with which its era began. */
@@ -94,22 +105,22 @@ const nothing: Content = {
   records: new Map(),
 };
 
-/** Whether a store with this content knows what was written with that one. */
+/** Whether a store with this content knows the content of that write. */
 export function knows(content: Content, written: Content): boolean {
   let each: Content | undefined = content;
   while (each !== undefined && each.depth > written.depth) each = each.past;
   return each === written;
 }
 
-/** Tries of a request whose reads lag. */
+/** How often a request with lagging reads is tried. */
 const tries = 3;
 /** How often a read lags, and each time by one more write. */
 const lag = 0.4;
-/** Of the last few writes, so many are forgotten as a rule. */
+/** As a rule, this many of the last writes are forgotten. */
 const fewWrites = 8;
 
 /**
- * A store that may forget: the core's decisions on records in memory, and what every adapter of a server does around them that may
+ * A store that may forget: the core's decisions on records in memory, with the parts of an adapter for a server that may
  * be restored or replaced. It may lag, and a copy of it may live on beside it.
  */
 export class Store implements Leasing {
@@ -122,13 +133,13 @@ export class Store implements Leasing {
   #server = 1;
   #serial = 0;
   #marks = 0;
-  /** One, or two behind one address. */
+  /** One content, or two behind one address. */
   readonly #sides: Content[] = [{ ...nothing, writer: 1 }];
   #side = 0;
   #before: Content = nothing;
-  /** Every content that there was. */
+  /** All earlier contents. */
   readonly #copies: Content[] = [];
-  /** Whether some of it was ever forgotten. */
+  /** Whether some content was ever forgotten. */
   #hasForgotten = false;
 
   constructor(
@@ -147,7 +158,7 @@ export class Store implements Leasing {
     this.#rules = kept;
   }
 
-  /** Another server takes its place, which has less: the same one after a crash, a replica that lagged, a backup. */
+  /** Another server takes its place, with less content: the same one after a crash, a lagging replica, a backup. */
   forget(random: Random): void {
     const lost = random.pick(["last", "last", "older", "older", "all"] as const);
     this.#choose();
@@ -167,7 +178,7 @@ export class Store implements Leasing {
     this.#server++;
   }
 
-  /** An earlier copy of it is put back in place. It cannot know. */
+  /** An earlier copy of it is put back in place. It cannot know that. */
   putBack(random: Random): void {
     this.#choose();
     const copy = this.#copy(random);
@@ -188,7 +199,7 @@ export class Store implements Leasing {
     this.#keep({ ...copy, writer: this.#server }, copy.began, copy);
   }
 
-  /** An operator ends the quarantine. `isTrue`: whether every window has passed of which a store with this content knows nothing. */
+  /** An operator ends the quarantine. `isTrue`: whether all windows have passed that a store with this content does not know. */
   endQuarantine(isTrue: (content: Content, clock: number) => boolean): void {
     const clock = this.#clock.now();
     const { info, opensAt } = this.#content;
@@ -239,6 +250,7 @@ export class Store implements Leasing {
     const mark = (): string => this.#mark();
     const before = (content: Content): Stored | undefined => content.records.get(workerId);
     return this.#decide(workerId, (seen, clock) => {
+      if (isDropped(seen)) return decideUnknownRenewal(unknownOf(seen, clock), request, mark);
       const verdict = this.#rules.decideRenewal(stateOf(seen, clock), before(seen), request, mark);
       const isOlder = verdict.record !== undefined && before(seen)?.era !== verdict.record.era;
       if (isOlder) this.#tally.count("renewal through a quarantine");
@@ -251,6 +263,7 @@ export class Store implements Leasing {
     const { workerId } = request;
     const mark = (): string => this.#mark();
     return this.#decide(workerId, (seen, clock) => {
+      if (isDropped(seen)) return decideUnknownRelease(unknownOf(seen, clock), request, mark);
       const before = seen.records.get(workerId);
       const verdict = this.#rules.decideRelease(stateOf(seen, clock), before, request, mark);
       if (verdict.record !== undefined && before?.era !== seen.era) this.#tally.count("give-back from an older era");
@@ -270,6 +283,29 @@ export class Store implements Leasing {
     return { outcome: "released", until: after.until };
   }
 
+  async describe(): Promise<NamespaceInfo | undefined> {
+    return this.#content.info;
+  }
+
+  async dropNamespace(request: DropRequest): Promise<Dropped> {
+    this.#choose();
+    const clock = this.#clock.now();
+    const now = this.#open(clock);
+    if (now.info === undefined) throw noNamespace(request.namespace);
+    const state = stateOf(now, clock);
+    checkDrop(request, state, title);
+    const records = [...now.records.values()];
+    checkObstacle(
+      request.namespace,
+      records.find((record) => this.#rules.isObstacle(record, clock)),
+      clock,
+    );
+    const { layout: _, ...note } = this.#rules.noteOfDrop(state, records.length > 0, () => this.#mark());
+    this.#keep({ ...now, ...note, info: undefined, records: new Map() }, this.#serial + 1);
+    this.#tally.count("namespace that was dropped");
+    return droppedAnswer(note);
+  }
+
   get #content(): Content {
     return this.#sides[this.#side] ?? nothing;
   }
@@ -280,7 +316,7 @@ export class Store implements Leasing {
     this.#before = this.#content;
   }
 
-  /** What it holds; where another server wrote that, a new era begins. */
+  /** Its content; if another server wrote it, a new era begins. */
   #open(clock: number): Content {
     const { writer, info = assumedLimits } = this.#content;
     if (writer === undefined || !this.#rules.isSame(writer, this.#server)) {
@@ -314,7 +350,7 @@ export class Store implements Leasing {
     throw unavailable();
   }
 
-  /** Decides on what it reads, which may lag, and acts on it only where that still stands. */
+  /** Decides on a read, which may lag, and acts on it only if it is still true. */
   #decide<Answer extends { readonly outcome: string }>(
     workerId: number,
     decide: (seen: Content, clock: number) => Verdict<Answer | Lost>,
@@ -341,7 +377,7 @@ export class Store implements Leasing {
     throw unavailable();
   }
 
-  /** What a read finds: where it lags, the content of a while ago. */
+  /** The result of a read: if it lags, the content of a while ago. */
   #read(): Content {
     let seen = this.#content;
     while (this.#lags && seen.past?.info !== undefined && this.#random.chance(lag)) seen = seen.past;
@@ -394,6 +430,15 @@ export class Store implements Leasing {
 }
 
 const title = "The store of this simulation";
+
+/** Whether only a note is left. */
+function isDropped({ info, began }: Content): boolean {
+  return info === undefined && began > 0;
+}
+
+function unknownOf({ era, quarantineEnd, opensAt }: Content, clock: number): UnknownNamespace {
+  return { clock, noted: { era, quarantineEnd, opensAt } };
+}
 
 function unavailable(): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", "Others were faster in this simulation.");

@@ -5,13 +5,13 @@ import type { Machine, World } from "./world.ts";
 type Method = "claim" | "renew" | "release";
 
 /**
- * A process that will be copied with all that it has, and its copy: until they part, the second one hears what the first one hears, and
- * sends nothing. So it has the same state at any moment, whatever that consists of.
+ * A process that will be copied, and its copy: until they part, the copy gets all answers to the process, and
+ * sends nothing. So it has the same state at any moment, whatever the state consists of.
  */
 export class Twins {
   readonly #world: World;
   readonly #calls: Promise<unknown>[] = [];
-  /** What the second one waits for: a call that the first one has not made yet, or one without an answer. */
+  /** The copy waits for these: a call that the process has not made yet, or one without an answer. */
   readonly #waiting = new Set<() => void>();
   #seconds = 0;
   #areParted = false;

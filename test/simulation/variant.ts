@@ -4,16 +4,16 @@ import type { Traits } from "./scenario.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Leasing, Rules } from "./store.ts";
 
-/** Where a history differs from one in which everybody keeps the rule. */
+/** The difference between a history and one in which every participant follows the rule. */
 export interface Variant {
-  /** What holders see of the store. */
+  /** The store as holders see it. */
   readonly view?: (store: Leasing) => Leasing;
-  /** What a holder does with its registry. */
+  /** The registry as a holder uses it. */
   readonly holding?: (registry: Registry) => Registry;
   readonly kind?: Kind;
-  /** Called with each ID that is made. */
+  /** Called with each new ID. */
   readonly made?: (id: bigint, layout: Layout) => void;
   readonly rules?: Rules;
-  /** What its histories have at any rate, or have not. */
+  /** The options that its histories always or never have. */
   readonly traits?: Partial<Traits>;
 }

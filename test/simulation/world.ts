@@ -35,20 +35,29 @@ export class Random {
   }
 }
 
-/** Something that has not happened yet and may happen in any order: a message under way, or its answer. */
+/** An event that may happen in any order: a message under way, or its answer. */
 interface Pending {
   readonly machine: Machine | undefined;
   readonly happen: () => void;
 }
 
-/** True time, the messages under way, and everybody's sleep: all that the scheduler may choose from. */
+/** A sleeper until a time. */
+interface Sleeper {
+  readonly machine: Machine;
+  readonly at: number;
+  readonly wake: () => void;
+  /** It waits no more, and does not wake either. */
+  readonly forget: () => void;
+}
+
+/** True time, the messages under way, and all sleepers: everything that the scheduler may choose from. */
 export class World {
   readonly random: Random;
-  /** True ms since the world began. Nobody but the scheduler sees it. */
+  /** True ms since the world began. Only the scheduler sees it. */
   time = 0;
   #pending: Pending[] = [];
   #machines = 0n;
-  #sleepers: { machine: Machine; at: number; wake: () => void }[] = [];
+  #sleepers: Sleeper[] = [];
 
   constructor(seed: number) {
     this.random = new Random(seed);
@@ -62,11 +71,17 @@ export class World {
     this.#pending.push({ machine, happen });
   }
 
-  sleep(machine: Machine, ms: number, wake: () => void): void {
-    this.#sleepers.push({ machine, at: this.time + Math.max(1, Math.ceil(ms)), wake });
+  sleep(machine: Machine, ms: number, { wake, forget }: Pick<Sleeper, "wake" | "forget">): void {
+    this.#sleepers.push({ machine, at: this.time + Math.max(1, Math.ceil(ms)), wake, forget });
   }
 
-  /** Lets one thing that is under way happen. False when nothing can. */
+  /** The world ends. Node keeps a signal as long as it has a listener, and with it everything that the listener refers to. */
+  end(): void {
+    for (const { forget } of this.#sleepers) forget();
+    this.#sleepers = [];
+  }
+
+  /** Lets one message or answer arrive. False if there is none. */
   deliver(): boolean {
     const able = this.#pending.filter(({ machine }) => machine === undefined || machine.runs);
     if (able.length === 0) return false;
@@ -76,22 +91,24 @@ export class World {
     return true;
   }
 
-  /** Moves time on and wakes who has slept long enough; those on a stopped machine sleep on. */
+  /** Moves time on and wakes the sleepers that are due; those on a stopped machine sleep on. */
   advance(ms: number): void {
     this.time += ms;
     const due = this.#sleepers.filter(({ at, machine }) => at <= this.time && machine.runs);
-    this.#sleepers = this.#sleepers.filter((sleeper) => !due.includes(sleeper) && !sleeper.machine.dead);
+    const dead = this.#sleepers.filter(({ machine }) => machine.dead);
+    for (const { forget } of dead) forget();
+    this.#sleepers = this.#sleepers.filter((sleeper) => !due.includes(sleeper) && !dead.includes(sleeper));
     for (const { wake } of due) wake();
   }
 
-  /** When the next sleeper is due, from now; undefined when nobody sleeps. */
+  /** When the next sleeper is due, from now; undefined if there is no sleeper. */
   nextWake(): number | undefined {
     const times = this.#sleepers.filter(({ machine }) => machine.runs).map(({ at }) => at);
     return times.length === 0 ? undefined : Math.max(0, Math.min(...times) - this.time);
   }
 }
 
-/** What a machine is like at a moment. */
+/** The state of a machine. */
 interface MachineState {
   /** Added to true time by its wall clock. */
   offset: number;
@@ -101,11 +118,11 @@ interface MachineState {
   serial: bigint;
   /** Stopped by SIGSTOP, or by its hypervisor. */
   stopped: boolean;
-  /** Gone by kill -9. */
+  /** Killed by kill -9. */
   dead: boolean;
 }
 
-/** A process on a machine: its own wall clock, wrong by any amount, and a fate. */
+/** A process on a machine: its own wall clock, wrong by any amount, and its state. */
 export class Machine implements Clock {
   readonly #world: World;
   #state: MachineState;
@@ -122,12 +139,12 @@ export class Machine implements Clock {
     return twin;
   }
 
-  /** Is itself from now on. */
+  /** Becomes a machine of its own. */
   part(): void {
     this.#state = { ...this.#state, serial: this.#world.nextSerial() };
   }
 
-  /** Its monotonic clock stood still for so long, ms. */
+  /** Its monotonic clock stood still for this long, ms. */
   fallBehind(ms: number): void {
     this.#state.lag += ms;
   }
@@ -169,12 +186,13 @@ export class Machine implements Clock {
   sleep(ms: number, { signal }: SleepOptions = {}): Promise<void> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
+      const forget = (): void => signal?.removeEventListener("abort", wake);
       const wake = (): void => {
-        signal?.removeEventListener("abort", wake);
+        forget();
         resolve();
       };
       signal?.addEventListener("abort", wake);
-      this.#world.sleep(this, ms, wake);
+      this.#world.sleep(this, ms, { wake, forget });
     });
   }
 }

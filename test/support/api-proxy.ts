@@ -13,7 +13,7 @@ interface Held {
   readonly go: Promise<void>;
 }
 
-/** Stands between clients and an API server: sees each request, and holds one up before the server gets it, or with its answer. */
+/** Stands between clients and an API server: sees each request, and holds one up before it reaches the server, or with its answer. */
 export class ApiProxy {
   /** Each request, as METHOD NAME; a list and a creation are without a name. */
   readonly asked: string[] = [];
@@ -44,7 +44,7 @@ export class ApiProxy {
   }
 
   /**
-   * Holds up the next request that matches. `arrived` resolves when it is there; `go` lets it go on.
+   * Holds up the next request that matches. `arrived` resolves when the proxy has it; `go` lets it go on.
    * @param asked METHOD NAME, as in `asked`.
    */
   hold(asked: string, where: Held["where"] = "before"): { readonly arrived: Promise<void>; readonly go: () => void } {

@@ -1,6 +1,7 @@
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimFaults } from "./broken/claims.ts";
+import { dropFaults } from "./broken/drops.ts";
 import type { Fault } from "./broken/fault.ts";
 import { holderFaults } from "./broken/holders.ts";
 import { operatorFaults } from "./broken/operators.ts";
@@ -15,6 +16,7 @@ export const faults: readonly Fault[] = [
   ...holderFaults,
   ...operatorFaults,
   ...receiptFaults,
+  ...dropFaults,
   ...viewFaults,
   ...namespaceFaults,
 ];

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The files of an authority that no machine knows, and of a certificate of it. */
+/** The files of an authority that no machine trusts, and of a certificate from it. */
 export interface Certificates {
   /** The authority's own. */
   readonly authority: string;
@@ -10,12 +10,12 @@ export interface Certificates {
   readonly key: string;
 }
 
-/** Makes, in a folder, an authority and a certificate of it for this machine's address. `environment`: of openssl, such as its clock. */
+/** Makes, in a folder, an authority and a certificate from it for this machine's address. `environment`: for openssl, such as its clock. */
 export function makeCertificates(folder: string, environment: Readonly<Record<string, string>> = {}): Certificates {
   const openssl = (...args: string[]): void => {
     execFileSync("openssl", args, { cwd: folder, stdio: "pipe", env: { ...process.env, ...environment } });
   };
-  const newKey = ["-newkey", "rsa:2048", "-nodes", "-days", "2"];
+  const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
   writeFileSync(join(folder, "names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
   openssl("req", "-x509", ...newKey, "-subj", "/CN=tests", "-keyout", "ca-key.pem", "-out", "ca-cert.pem");
   openssl("req", ...newKey, "-subj", "/CN=redis", "-keyout", "key.pem", "-out", "request.pem");
@@ -25,7 +25,7 @@ export function makeCertificates(folder: string, environment: Readonly<Record<st
   return { authority: file("ca-cert.pem"), certificate: file("cert.pem"), key: file("key.pem") };
 }
 
-/** The settings of a redis-server, or a sentinel, that has them. Clients need none of their own. */
+/** The settings of a redis-server or a sentinel with them. Clients need none of their own. */
 export function tlsSettings({ authority, certificate, key }: Certificates, port: number): [string, string][] {
   return [
     ["tls-port", String(port)],
@@ -37,7 +37,7 @@ export function tlsSettings({ authority, certificate, key }: Certificates, port:
   ];
 }
 
-/** The same on a command line. */
+/** The same as command-line arguments. */
 export function tlsOptions(certificates: Certificates, port: number): string[] {
   return tlsSettings(certificates, port).flatMap(([name, value]) => [`--${name}`, value]);
 }

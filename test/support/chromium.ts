@@ -9,7 +9,7 @@ export const chromiumMissing: string | undefined =
     ? "chromium is not installed: as root, apt-get install --no-install-recommends chromium fonts-dejavu-core"
     : undefined;
 
-/** Debian's Chromium, which calls nobody but those it is sent to. */
+/** Debian's Chromium, which makes no requests except for the test's pages. */
 export function startChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: file,
@@ -22,7 +22,7 @@ export function startChromium(): Promise<Browser> {
       "--disable-component-update",
       "--disable-sync",
     ],
-    // On a busy machine it takes a while to come up.
+    // On a busy machine it takes a while to start.
     timeout: 60_000,
   });
 }

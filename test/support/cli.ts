@@ -8,10 +8,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished } from "vitest";
 
-/** The real CLI, as it is built and published. */
+/** The real CLI, as built and published. */
 export const cliFile: string = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
-/** What a command line came to. */
+/** The result of a command line. */
 export interface CliResult {
   /** 128 + n where signal n ended it. */
   readonly code: number;
@@ -21,11 +21,11 @@ export interface CliResult {
 
 interface RunOptions {
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** What stdin holds. Default: nothing, at once. */
+  /** The content of stdin. Default: empty, closed at once. */
   readonly input?: string | undefined;
 }
 
-/** A user's home of its own, in which the CLI runs; it goes when the test ends, with everything that was started in it. */
+/** A user's home of its own, in which the CLI runs; it is removed when the test ends, and every process started in it is killed. */
 export class Sandbox {
   readonly folder: string = mkdtempSync(join(tmpdir(), "snowlease-e2e-"));
   readonly #running = new Set<CliProcess>();
@@ -48,13 +48,13 @@ export class Sandbox {
     return `sqlite:${join(this.work, "registry.db")}`;
   }
 
-  /** Everything that is in the sandbox, but for what it was made with. */
+  /** Every file in the sandbox, except for its first ones. */
   files(): string[] {
     const all = readdirSync(this.folder, { recursive: true, encoding: "utf8" });
     return all.filter((name) => !["home", "work", "tmp"].includes(name)).toSorted();
   }
 
-  /** Where and with what environment programs run here. */
+  /** The folder and environment of programs here. */
   surroundings(env: RunOptions["env"] = {}): { readonly cwd: string; readonly env: NodeJS.ProcessEnv } {
     const own = { HOME: join(this.folder, "home"), TMPDIR: join(this.folder, "tmp"), PATH: process.env["PATH"] ?? "" };
     return { cwd: this.work, env: { ...own, ...env } };
@@ -66,7 +66,7 @@ export class Sandbox {
     return this.started(spawn(process.execPath, [cliFile, ...args], this.surroundings(env)));
   }
 
-  /** A daemon on this sandbox's registry, once it listens: on a free port of loopback, where the flags name nothing else. */
+  /** A daemon on this sandbox's registry, once it listens: on a free port of loopback, unless the flags name another address. */
   async serve(...flags: readonly string[]): Promise<{ readonly daemon: CliProcess; readonly url: string }> {
     const listen = flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"];
     const daemon = this.start(["daemon", "--registry", this.registry, "--json", ...listen, ...flags]);
@@ -74,14 +74,14 @@ export class Sandbox {
     return { daemon, url };
   }
 
-  /** Writes the file of a daemon's tokens, of lines `TOKEN ROLE [GLOB]`: each token is hashed on the way. */
+  /** Writes the file of a daemon's tokens, from lines `TOKEN ROLE [GLOB]`: hashes each token. */
   tokens(...lines: readonly string[]): string {
     const path = join(this.work, "tokens");
     writeFileSync(path, lines.map((line) => line.replace(/^\S+/, hashOf)).join("\n"), { mode: 0o600 });
     return path;
   }
 
-  /** Takes charge of a process that was started otherwise. */
+  /** Takes charge of a process that the test started itself. */
   started(child: ChildProcess): CliProcess {
     const started = new CliProcess(child);
     this.#running.add(started);
@@ -95,7 +95,7 @@ export class Sandbox {
     return process.ended;
   }
 
-  /** Runs a command line that has to succeed, and reads what it prints. */
+  /** Runs a command line that has to succeed, and returns its output. */
   async read(args: readonly string[], options?: RunOptions): Promise<string> {
     const result = await this.run(args, options);
     expect(result).toMatchObject({ code: 0, stderr: "" });
@@ -103,12 +103,12 @@ export class Sandbox {
   }
 }
 
-/** What a file of tokens has in place of one. */
+/** The form of a token in a file of tokens. */
 export function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-/** A command line that runs. */
+/** A running command line. */
 export class CliProcess {
   readonly ended: Promise<CliResult>;
   readonly #child: ChildProcess;
@@ -146,7 +146,7 @@ export class CliProcess {
     return this.#over;
   }
 
-  /** The next line of stdout that was not read yet. */
+  /** The next unread line of stdout. */
   async line(): Promise<string> {
     for (;;) {
       const line = this.#lines.shift();
@@ -168,7 +168,7 @@ export class CliProcess {
     this.#child.stdin?.end(input);
   }
 
-  /** Stops reading what it prints, as `head` does when it has enough. */
+  /** Stops reading its output, as `head` does when it has enough. */
   closeStdout(): void {
     this.#child.stdout?.destroy();
   }
@@ -176,7 +176,7 @@ export class CliProcess {
   /** kill -9, if it still runs. */
   async kill(): Promise<void> {
     if (!this.#over) this.#child.kill("SIGKILL");
-    // What it started may outlive it, and keep these open.
+    // Its children may outlive it, and keep these open.
     this.#child.stdout?.destroy();
     this.#child.stderr?.destroy();
     await this.ended;

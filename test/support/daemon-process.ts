@@ -7,7 +7,9 @@ import { createInterface } from "node:readline";
 export interface DaemonProcess {
   readonly url: string;
   readonly port: number;
-  /** What it has written to stderr: its log. */
+  /** The address of its Redis protocol; empty: none. */
+  readonly resp: string;
+  /** Its output on stderr: its log. */
   readonly log: string;
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
   readonly pid: number;
@@ -16,8 +18,8 @@ export interface DaemonProcess {
 }
 
 /**
- * Starts `snowlease daemon` on a registry; port 0 takes a free one. It dies with this process, however that ends.
- * @param environment what else stands in its environment.
+ * Starts `snowlease daemon` on a registry; port 0 takes a free one. It dies with this process, however this ends.
+ * @param environment further variables for its environment.
  */
 export async function startDaemonProcess(
   registry: string,
@@ -39,9 +41,10 @@ export async function startDaemonProcess(
   if (first === undefined || child.pid === undefined) {
     throw new Error(`The daemon on ${registry} did not start: ${log}`);
   }
-  const { url } = JSON.parse(String(first[0])) as { url: string };
+  const { url, resp = "" } = JSON.parse(String(first[0])) as { url: string; resp?: string };
   return {
     url,
+    resp,
     port: Number(new URL(url).port),
     pid: child.pid,
     get log() {

@@ -2,12 +2,12 @@ import { createApp } from "../../src/http/app.ts";
 import { createDashboard } from "../../src/http/dashboard/dashboard.ts";
 import type { Journal } from "../../src/http/monitoring/journal.ts";
 import { observe } from "../../src/http/monitoring/observe.ts";
-import type { Tokens } from "../../src/http/access/tokens.ts";
+import type { Tokens } from "../../src/serving/tokens.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
-/** A page as it came. */
+/** A received page. */
 interface Page {
   readonly status: number;
   readonly headers: Headers;
@@ -19,6 +19,8 @@ export interface DashboardBench {
   readonly clock: FakeClock;
   readonly registry: Registry;
   readonly journal: Journal;
+  /** Starts the work that a daemon does once a minute. */
+  follow(signal: AbortSignal): Promise<void>;
   send(
     method: string,
     path: string,
@@ -40,15 +42,26 @@ export function makeDashboard({
   const memory = memoryRegistry({ clock });
   const silent = { info() {}, warn() {}, error() {} };
   const observed = observe({ registry: change(memory), log: silent, clock, version: "1.2.3" });
-  const { registry, journal, streams, metrics, refusals } = observed;
+  const { registry, journal, streams, metrics, refusals, failures, trends } = observed;
   const namespaces = (): readonly string[] => metrics.namespaces;
-  const dashboard = createDashboard({ registry, clock, journal, refusals, namespaces, tokens, version: "1.2.3" });
+  const dashboard = createDashboard({
+    registry,
+    clock,
+    journal,
+    refusals,
+    failures,
+    trends,
+    namespaces,
+    tokens,
+    version: "1.2.3",
+  });
   const app = createApp({ registry, clock, streams, metrics, tokens, dashboard, log: journal });
   let claims = 0;
   return {
     clock,
     registry,
     journal,
+    follow: (signal) => dashboard.follow(signal),
     async send(method, path, { headers = {}, body } = {}) {
       const init = { method, headers: { host: "localhost", ...headers }, ...(body !== undefined && { body }) };
       const response = await app.fetch(new Request(`http://localhost${path}`, init));

@@ -12,16 +12,16 @@ export interface DatabaseServer {
   query(text: string): Promise<Record<string, unknown>[]>;
   /** Ends it at once, as if its machine had stopped. */
   kill(): Promise<void>;
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with its saved data. */
   start(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** A kind of database that can be started here. */
+/** A kind of database that the test can start here. */
 export interface Database {
   readonly name: "mariadb" | "mysql" | "postgres";
   readonly dialect: "mysql" | "postgres";
-  /** Why it cannot. */
+  /** The reason why it cannot. */
   readonly missing: string | undefined;
   start(): Promise<DatabaseServer>;
 }

@@ -1,70 +1,80 @@
 import { execFile, execFileSync, spawnSync } from "node:child_process";
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  realpathSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, readdirSync, symlinkSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { ImageRoot, pathOf } from "./image-root.ts";
 import { ServerProcess } from "./servers.ts";
 
 const dockerd = "/usr/sbin/dockerd";
 const docker = "/usr/bin/docker";
 
-/** Why no engine can be started here, or nothing. */
+/** Why the test can start no engine here, or undefined. */
 export const noEngine: string | undefined = !existsSync(dockerd)
   ? "the Debian package docker.io is not installed"
   : process.getuid?.() === 0
     ? undefined
     : "an engine needs root";
 
-/** An engine of its own, in a folder of its own, which changes nothing of this machine's network. */
+/** The network that its containers reach: only this machine's own network, or that of a machine that contains only the engine. */
+type Network = "none" | "own";
+
+/** An engine of its own, in a folder of its own, which changes nothing in this machine's network. */
 export class DockerEngine {
   readonly #server = new ServerProcess("docker");
 
-  /** Starts it with one image, `base`: what is needed of this machine to run Node and npm, since no image can be fetched. */
-  static async start(): Promise<DockerEngine> {
+  /** Starts it, without an image. */
+  static async start(network: Network = "none"): Promise<DockerEngine> {
     const engine = new DockerEngine();
     const { folder } = engine.#server;
     const places = ["data-root", "exec-root", "pidfile"].map((name) => `--${name}=${join(folder, name)}`);
-    const network = ["--iptables=false", "--ip6tables=false", "--bridge=none"];
-    await engine.#server.start(dockerd, [`--host=${engine.#host}`, ...places, ...network], async () => {
+    const quiet = ["--iptables=false", "--ip6tables=false", "--ip-forward=false"];
+    const args = [`--host=${engine.host}`, ...places, ...quiet];
+    const apart = ["--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', dockerd, ...args];
+    const [command, all] = network === "own" ? ["unshare", apart] : [dockerd, [...args, "--bridge=none"]];
+    await engine.#server.start(command, all, async () => {
       await engine.run("version");
       return true;
     });
-    try {
-      const tar = join(folder, "base.tar");
-      makeBase(join(folder, "base"), tar);
-      const variables = "PATH=/usr/local/bin:/usr/bin:/bin NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt";
-      await engine.run("import", "--change", `ENV ${variables}`, tar, "base");
-    } catch (error) {
-      await engine.stop();
-      throw error;
-    }
     return engine;
   }
 
-  get #host(): string {
+  /** The address for its clients. */
+  get host(): string {
     return `unix://${join(this.#server.folder, "socket")}`;
   }
 
-  /** Runs `docker …` to its end; what it printed. */
+  /** The network that it is in, as a file that a process can enter. */
+  get network(): string {
+    return `/proc/${this.#server.pid}/ns/net`;
+  }
+
+  /** Runs `docker …` to its end; returns its output. */
   async run(...args: readonly string[]): Promise<string> {
-    const env = { ...process.env, DOCKER_HOST: this.#host, DOCKER_BUILDKIT: "1" };
+    const env = { ...process.env, DOCKER_HOST: this.host, DOCKER_BUILDKIT: "1" };
     const { stdout, stderr } = await promisify(execFile)(docker, args, { env, maxBuffer: 1 << 26 });
     return (args[0] === "logs" ? stdout + stderr : stdout).trim();
   }
 
-  /** Ends it, and what runs in it. */
+  /** Makes an image. `lines`: of a Dockerfile, which need no build. */
+  async makeImage(name: string, fill: (root: ImageRoot) => void, ...lines: readonly string[]): Promise<void> {
+    const folder = join(this.#server.folder, `image-${crypto.randomUUID()}`);
+    const tar = `${folder}.tar`;
+    fill(new ImageRoot(folder));
+    execFileSync("tar", ["--directory", folder, "--create", "--file", tar, "."]);
+    await this.run("import", ...lines.flatMap((line) => ["--change", line]), tar, name);
+  }
+
+  /** Makes the image `base`: the files of this machine that Node and npm need. */
+  async makeBase(): Promise<void> {
+    const variables = "PATH=/usr/local/bin:/usr/bin:/bin NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt";
+    await this.makeImage("base", fillBase, `ENV ${variables}`);
+  }
+
+  /** Ends it, and its containers. */
   async stop(): Promise<void> {
     const containers = await this.run("ps", "--all", "--quiet");
-    if (containers !== "") await this.run("rm", "--force", ...containers.split("\n"));
+    if (containers !== "") await this.run("rm", "--force", "--volumes", ...containers.split("\n"));
     await this.#server.kill("SIGTERM");
     // It leaves one network namespace mounted there.
     spawnSync("umount", [join(this.#server.folder, "exec-root/netns/default")]);
@@ -73,30 +83,21 @@ export class DockerEngine {
 }
 
 /** The programs that a build runs, and the libraries of this machine that they need. */
-function makeBase(root: string, tar: string): void {
-  const add = (from: string, to: string): void => {
-    mkdirSync(dirname(join(root, to)), { recursive: true });
-    copyFileSync(from, join(root, to));
-  };
-  const which = (name: string): string =>
-    realpathSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim());
-  const programs = ["sh", "ln", "mkdir", "chown", "env"].map((name) => [which(name), `bin/${name}`] as const);
-  // What a Node without SQLite loads in its place needs some, too.
+function fillBase(root: ImageRoot): void {
+  for (const name of ["sh", "ln", "mkdir", "chown", "env"]) root.copyProgram(name);
+  root.copy(pathOf("env"), "usr/bin/env");
+  root.copyLinked(process.execPath, "usr/local/bin/node");
+  // A Node without SQLite loads another library instead, which needs some, too.
   const folder = "node_modules/@libsql";
-  const addons = readdirSync(folder).filter((name) => name.endsWith("-gnu"));
-  const libraries = addons.map((name) => [join(folder, name, "index.node"), `opt/${name}`] as const);
-  for (const [from, to] of [...programs, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
-    add(from, to);
-    for (const [library] of execFileSync("ldd", [from], { encoding: "utf8" }).matchAll(/\/\S+/g)) add(library, library);
+  for (const name of readdirSync(folder).filter((each) => each.endsWith("-gnu"))) {
+    root.copyLinked(join(folder, name, "index.node"), `opt/${name}`);
   }
-  add(which("env"), "usr/bin/env");
-  add("/etc/ssl/certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt");
-  // Where this machine's npm fetches packages.
-  if (existsSync(join(homedir(), ".npmrc"))) add(join(homedir(), ".npmrc"), "root/.npmrc");
-  const npm = which("npm");
-  cpSync(dirname(dirname(npm)), join(root, "usr/local/lib/npm"), { recursive: true, dereference: true });
-  symlinkSync(`../lib/npm/bin/${basename(npm)}`, join(root, "usr/local/bin/npm"));
-  for (const name of ["tmp", "opt", "proc", "dev"]) mkdirSync(join(root, name), { recursive: true });
-  writeFileSync(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n");
-  execFileSync("tar", ["--directory", root, "--create", "--file", tar, "."]);
+  root.copy("/etc/ssl/certs/ca-certificates.crt");
+  // The registry from which this machine's npm fetches packages.
+  if (existsSync(join(homedir(), ".npmrc"))) root.copy(join(homedir(), ".npmrc"), "root/.npmrc");
+  const npm = pathOf("npm");
+  root.copyFolder(dirname(dirname(npm)), "usr/local/lib/npm");
+  symlinkSync(`../lib/npm/bin/${basename(npm)}`, join(root.folder, "usr/local/bin/npm"));
+  root.makeFolder("opt");
+  root.write("etc/passwd", "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n");
 }

@@ -11,7 +11,7 @@ export async function emitUntilLost(ids, path) {
     try {
       while (made.length < handful) made.push(ids.next());
     } catch {
-      // The next turn finds out whether it passes.
+      // The next turn finds out whether the error passes.
     }
     if (made.length > 0) writeSync(file, `${made.join("\n")}\n`);
     await sleep(1);

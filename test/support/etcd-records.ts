@@ -11,7 +11,7 @@ import type { ServerAddress } from "../../src/registries/url.ts";
 import { unusedRecord } from "../../src/rule/pin.ts";
 import type { Stored } from "../../src/rule/window.ts";
 
-/** A store as the registry at this URL has it. */
+/** A store in the form of the registry at this URL. */
 export function etcdStore(url: string): EtcdStore {
   const address = parseAddress(url) as ServerAddress;
   const settings = readEtcdSettings(address);
@@ -20,8 +20,8 @@ export function etcdStore(url: string): EtcdStore {
 }
 
 /**
- * Writes records of a pool without a claim each, as if every number had been used until then: many more than claims could make in a test.
- * A claim of this pool has to have been made before: it cuts the bands.
+ * Writes records of a pool without claims, as if all worker IDs had been used until then: many more than a test can claim.
+ * It needs an earlier claim of this pool, which creates the bands.
  */
 export async function makeRecords(
   url: string,

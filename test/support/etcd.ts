@@ -20,7 +20,7 @@ export const etcdMissing: string | undefined =
 /** What the members of a cluster are started with. */
 interface EtcdOptions {
   readonly options?: readonly string[];
-  /** Clients come with TLS. */
+  /** Clients connect with TLS. */
   readonly certificates?: Certificates;
 }
 
@@ -32,7 +32,7 @@ class EtcdMember {
   readonly peer: string;
   /** Its clients' address. */
   readonly client: string;
-  /** Where it says of itself how it is, also where clients need TLS. */
+  /** The address of its own status, even if clients need TLS. */
   readonly #health: string;
   readonly #how: EtcdOptions;
   cluster = "";
@@ -97,9 +97,9 @@ export class Etcd {
     this.#scheme = scheme;
   }
 
-  /** Starts one of so many members on free ports. */
+  /** Starts one of this many members on free ports. */
   static async start(size = 1, how: EtcdOptions = {}): Promise<Etcd> {
-    // Between the choice of a port and its use another may take it.
+    // Another program may take a port between its choice and its use.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
       const members = Array.from({ length: size }, (_, i) => new EtcdMember(`m${i}`, ports.slice(3 * i), how));
@@ -136,7 +136,7 @@ export class Etcd {
     return `${this.#scheme}://${ports.map((port) => `127.0.0.1:${port}`).join(",")}${rest}`;
   }
 
-  /** What an operator runs; what it prints. */
+  /** Runs an operator's command; returns its output. */
   async ctl(...args: readonly string[]): Promise<string> {
     const endpoints = this.members.map(({ client }) => client).join(",");
     const { stdout } = await run("etcdctl", [`--endpoints=${endpoints}`, ...args], {
@@ -146,13 +146,13 @@ export class Etcd {
     return stdout;
   }
 
-  /** The keys that begin so, without the prefix of the registry. */
+  /** The keys with this beginning, without the prefix of the registry. */
   async keys(begin = ""): Promise<readonly string[]> {
     const lines = (await this.ctl("get", "--prefix", "--keys-only", `snowlease/${begin}`)).split("\n");
     return lines.filter((line) => line !== "").map((line) => line.slice("snowlease/".length));
   }
 
-  /** Keeps a snapshot in a file: of the first member that gives one. */
+  /** Saves a snapshot in a file, of the first member that gives one. */
   async snapshot(): Promise<string> {
     const file = join(this.first.process.folder, `snapshot-${crypto.randomUUID()}`);
     const taken = this.members.map(({ client }) => (): Promise<boolean> => {
@@ -166,9 +166,9 @@ export class Etcd {
     throw new Error("No member gives a snapshot.");
   }
 
-  /** Puts all members back to a snapshot, as its documentation says. `placed`: called before they start. */
+  /** Restores all members from a snapshot, as etcd's documentation says. `placed`: called before they start. */
   async restore(snapshot: string, placed: () => void = () => undefined): Promise<void> {
-    await Promise.all(this.members.map((member) => member.process.kill()));
+    await this.kill();
     for (const { name, peer, cluster, data } of this.members) {
       await run("rm", ["-rf", data]);
       const member = [`--name=${name}`, `--initial-cluster=${cluster}`, `--initial-advertise-peer-urls=${peer}`];
@@ -177,6 +177,16 @@ export class Etcd {
       });
     }
     placed();
+    await this.start();
+  }
+
+  /** Kills all of them with -9. */
+  async kill(): Promise<void> {
+    await Promise.all(this.members.map((member) => member.process.kill()));
+  }
+
+  /** Starts them again, with their saved data. */
+  async start(): Promise<void> {
     await Promise.all(this.members.map((member) => member.start()));
   }
 

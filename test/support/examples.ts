@@ -8,21 +8,19 @@ import { type CliProcess, type Sandbox, until } from "./cli.ts";
 
 export const examplesFolder: string = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** Where an example lies. */
+/** The folder of an example. */
 export function example(name: string): string {
   return join(examplesFolder, name);
 }
 
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
 
-/** The command line of an example, without its arguments: as its head says, with the programs that this repository has. */
+/** The command line of an example, without its arguments, from its head, with the programs of this repository. */
 export function programOf(name: string): readonly [string, ...string[]] {
   const file = example(name);
   switch (basename(name).split(".").at(-1)) {
     case "ts":
       return [process.execPath, "--import", tsx, file];
-    case "py":
-      return ["python3", file];
     case "sh":
       return ["sh", file];
     case "java":
@@ -43,7 +41,7 @@ export function startExample(
   return sandbox.started(spawn(program, [...rest, ...args], sandbox.surroundings(env)));
 }
 
-/** A program that writes IDs, a line each, to a file: they stay when it is killed, and nobody has to keep up with it. */
+/** A program that writes IDs to a file, one on each line: they stay when it is killed, and no reader has to keep up with it. */
 export class Maker {
   readonly process: CliProcess;
   readonly #file: string;
@@ -62,7 +60,7 @@ export class Maker {
     return readFileSync(this.#file, "latin1").split("\n").slice(0, -1);
   }
 
-  /** Waits until it has made about so many more. */
+  /** Waits until it has made about this many more. */
   async made(count: number): Promise<void> {
     const size = (): number => statSync(this.#file).size;
     const enough = size() + count * 20;
@@ -71,7 +69,7 @@ export class Maker {
   }
 }
 
-/** That no ID came twice, and that each lies in a window which the registry has on record. */
+/** Checks that no ID came twice, and that each lies in a recorded window. */
 export async function expectAudited(sandbox: Sandbox, registry: string, ids: readonly string[]): Promise<void> {
   expect(ids.length).toBeGreaterThan(0);
   expect(new Set(ids).size).toBe(ids.length);

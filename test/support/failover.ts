@@ -8,7 +8,7 @@ import type { RedisServer } from "./redis.ts";
 
 export const namespace = "orders";
 
-/** Under these a quarantine lasts 5 s. On a busy machine a request is under way for a second, and its clock that much behind. */
+/** With these, a quarantine lasts 5 s. On a busy machine a request takes up to a second, and its clock is that much behind. */
 export const limits = { maxWindow: 1000, maxClockSkew: 2000 };
 
 /** Creates the namespace of these tests. */
@@ -21,18 +21,18 @@ export async function quarantineOf(server: RedisServer): Promise<number> {
   return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantineEnd"));
 }
 
-/** Ends the quarantine of a namespace, as if the time had passed that it lasts. Returns its end by then. */
+/** Ends the quarantine of a namespace, as if its time had passed. Returns its end from then on. */
 export async function passQuarantine(server: RedisServer, name: string = namespace): Promise<number> {
   const now = Date.now();
   await server.client().hset(`workerId/${name}:meta`, "quarantineEnd", now, "opensAt", now);
   return now;
 }
 
-/** Processes that make IDs in one namespace, all of which are compared in the end. */
+/** Processes that make IDs in one namespace; the test compares all of them at the end. */
 export class Holders {
   readonly #all: HolderProcess[] = [];
 
-  /** One that has yet to start. */
+  /** A holder that has not started yet. */
   add(registry: string, options: object = {}): HolderProcess {
     const { maxWindow: window } = limits;
     const made = new HolderProcess({ registry, namespace, window, operationTimeout: 1000, ...options });
@@ -40,7 +40,7 @@ export class Holders {
     return made;
   }
 
-  /** One that makes IDs all the time. */
+  /** A holder that makes IDs all the time. */
   async run(registry: string, options: object = {}): Promise<{ holder: HolderProcess; begun: HolderState }> {
     const holder = this.add(registry, options);
     const begun = await holder.ask("start");
@@ -48,7 +48,7 @@ export class Holders {
     return { holder, begun };
   }
 
-  /** Every ID that was made. */
+  /** All made IDs. */
   ids(): bigint[] {
     return this.#all.flatMap((holder) => holder.ids());
   }
@@ -71,7 +71,7 @@ export function timesOf(holder: HolderProcess): number[] {
   return holder.ids().map((id) => defaultLayout.decompose(id).timestamp);
 }
 
-/** An address that stays while the server behind it changes, as a virtual IP does. */
+/** A fixed address for changing servers, like a virtual IP. */
 export class Address {
   readonly #server: Server;
   readonly #open = new Set<Socket>();
@@ -106,7 +106,7 @@ export class Address {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** From now on another server answers here; who was connected has to connect anew. */
+  /** From now on another server answers here; connected clients have to connect again. */
   move(port: number): void {
     this.#port = port;
     for (const socket of this.#open) socket.destroy();

@@ -2,16 +2,16 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * What becomes of the bytes that go one way. `drop`: they are lost, as in a partition that outlives the connection. `hold`: they
- * are kept on the way until it is healed, as in one that does not, and arrive then, even if their sender has long given up.
+ * The fate of the bytes that go one way. `drop`: they are lost, as in a partition that outlives the connection. `hold`: they
+ * wait on the way until it is healed, as in a shorter partition, and arrive then, even if their sender has long given up.
  */
 type Way = "pass" | "drop" | "hold";
 
-/** Faults of a network. What is left out is as it should be. */
+/** Faults of a network. A missing one is no fault. */
 export interface Faults {
   readonly toServer?: Way;
   readonly toClient?: Way;
-  /** How long every piece is under way, ms, each way. */
+  /** How long each piece takes each way, ms. */
   readonly delay?: number;
   /** New connections are reset at once. */
   readonly refuse?: boolean;
@@ -20,7 +20,7 @@ export interface Faults {
 /** Both ways lost. */
 export const blackHole: Faults = { toServer: "drop", toClient: "drop" };
 
-/** Stands between clients and a server on this machine, and lets happen on the way what a network does. */
+/** Stands between clients and a server on this machine, and behaves like a faulty network. */
 export class FaultProxy {
   readonly #server: Server;
   readonly #target: number;
@@ -35,7 +35,7 @@ export class FaultProxy {
 
   /** @param target port of the server. */
   static async start(target: number): Promise<FaultProxy> {
-    // An end is only passed on once it has arrived: with a delay, or never.
+    // The proxy passes an end on only once it has arrived: with a delay, or never.
     const server = createServer({ allowHalfOpen: true });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -46,7 +46,7 @@ export class FaultProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** How many connections clients have open. */
+  /** The number of clients' open connections. */
   get open(): number {
     return [...this.#wires].filter(({ isOpen }) => isOpen).length;
   }
@@ -56,7 +56,7 @@ export class FaultProxy {
     this.#faults = faults;
   }
 
-  /** All is well again: what was held back arrives; a connection that lost something is reset, as its ends would find out. */
+  /** The network works again: held-back bytes arrive; a connection that lost bytes is reset, as its ends would find out. */
   heal(): void {
     this.#faults = {};
     for (const wire of this.#wires) wire.heal();
@@ -124,9 +124,9 @@ class Wire {
 
 /** One way of a connection. */
 class Lane {
-  /** Whether something was lost: nothing can arrive behind it. */
+  /** Whether bytes were lost: no later ones can arrive. */
   torn = false;
-  /** What is under way, in order. */
+  /** The bytes under way, in order. */
   readonly #pieces: { readonly due: number; readonly arrive: () => void }[] = [];
 
   constructor(from: Socket, to: Socket, faults: () => Faults, way: "toServer" | "toClient") {
@@ -140,11 +140,11 @@ class Lane {
     };
     from.on("data", (bytes: Uint8Array) => send(() => to.writable && to.write(bytes)));
     from.on("end", () => send(() => to.end()));
-    // A reset travels as an end would.
+    // A reset travels like an end.
     from.on("error", () => send(() => to.end()));
   }
 
-  /** Lets arrive what is due, or all of it. */
+  /** Delivers the bytes that are due, or all of them. */
   flush(all = false): void {
     while (this.#pieces[0] !== undefined && (all || this.#pieces[0].due <= performance.now())) {
       this.#pieces.shift()?.arrive();

@@ -1,4 +1,4 @@
-// A host of a fleet as a process: a program of the old scheme, which takes its worker ID the way that scheme does, or one with a lease.
+// A host of a fleet as a process: a program of the old scheme, which takes its worker ID in that scheme's way, or one with a lease.
 // It prints its worker ID, and makes IDs until SIGTERM: each is in its file before the next few are made.
 import { openSync, writeSync } from "node:fs";
 import { Layout, snowlease } from "../../dist/index.js";
@@ -17,16 +17,16 @@ function isGone(pid) {
   }
 }
 
-/** Only what a scheme needs: a fleet is many processes. */
+/** Loads only the libraries that a scheme needs: a fleet is many processes. */
 const connectToRedis = async () => new (await import("ioredis")).Redis(url);
 const connectToMysql = async () => (await import("mysql2/promise")).createConnection(url);
 
-/** Takes a worker ID: it, and how it is given back. */
+/** Takes a worker ID: returns it, and a function that gives it back. */
 const schemes = {
   /** The last bits of the address. */
   ip: () => [address.split(".").reduce((sum, octet) => sum * 256 + Number(octet), 0) % 1024, () => undefined],
 
-  /** One that stands in the list of its address for a process that is gone, or the lowest that is free. */
+  /** A worker ID in the list of its address whose process is gone, or the lowest free one. */
   async "westid-redis"() {
     const client = await connectToRedis();
     const list = `workerId:pid:${address}`;
@@ -109,7 +109,7 @@ const schemes = {
     return [Number(path.slice(-10)), () => client.close()];
   },
 
-  /** What was given back, or else the next one. */
+  /** A given-back one, or else the next one. */
   async "cosid-redis"() {
     const client = await connectToRedis();
     const [index, revert, adder] = ["itc_idx", "revert", "adder"].map((key) => `cosid:{orders}:${key}`);
@@ -164,7 +164,7 @@ const schemes = {
   },
 };
 
-/** What makes IDs the old way. */
+/** The generator of the old scheme. */
 function oldWay(workerId) {
   let [tick, sequence] = [0, 0];
   return () => {
@@ -182,13 +182,13 @@ function leasedWay(ids) {
     try {
       for (let i = 0; i < handful; i++) made.push(ids.next());
     } catch {
-      // Its window has yet to open.
+      // The window has yet to open.
     }
     return made;
   };
 }
 
-/** The worker ID of a lease. Where the machine is too busy to tell two clocks from one, it tries again. */
+/** The worker ID of a lease. Tries again if the machine is so busy that the clocks seem to differ. */
 async function lease() {
   for (;;) {
     try {

@@ -8,7 +8,7 @@ import { Snowflake } from "../../src/generator/snowflake.ts";
 import type { SnowflakeOptions } from "../../src/generator/tick-allocator.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
-/** When every test begins. Unix ms. */
+/** The start time of every test. Unix ms. */
 export const start = 1_700_000_000_000;
 export const { westid, sonyflake, uid: seconds } = layouts;
 
@@ -37,7 +37,7 @@ export interface Setting {
   readonly lease: Lease;
   readonly ids: Snowflake;
   readonly rollbacks: LeaseEvents["clock.rollback"][];
-  /** The registry does not hear of renewals while this is set. */
+  /** While this is set, the registry gets no renewals. */
   readonly wire: { cut: boolean };
   /** Timestamp and sequence of the next ID. */
   readonly next: () => readonly [timestamp: number, sequence: number];
@@ -63,7 +63,7 @@ export async function open(wish: Wish = {}): Promise<Setting> {
   return { clock, registry, lease, ids, rollbacks, wire, next };
 }
 
-/** The refusal that a call ends in. */
+/** The error of a call. */
 export function thrown(run: () => unknown): SnowleaseError {
   try {
     run();
@@ -78,5 +78,5 @@ export function thrown(run: () => unknown): SnowleaseError {
 export const coded = (code: string, details: object = {}): unknown =>
   expect.objectContaining({ code, details: expect.objectContaining(details) });
 
-/** Lets everything run that waits for nothing but promises. */
+/** Lets all work run that only waits for promises. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,5 @@
 // A thread that makes IDs on a lease of the thread that started it, as fast as it can. Every ID lies in shared memory before it is
-// counted, so that nothing is lost of one that is ended in the middle.
+// counted, so that no ID is lost if the thread is terminated.
 import { workerData } from "node:worker_threads";
 import { setTimeout as sleep } from "node:timers/promises";
 import { joinLease } from "../../dist/index.js";

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { parseAddress } from "../../src/registries/index.ts";
@@ -9,7 +9,7 @@ import { kubernetesRegistry } from "../../src/registries/kubernetes/registry.ts"
 import type { Registry } from "../../src/rule/registry.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";
 import { Etcd, etcdMissing } from "./etcd.ts";
-import { clocksMissing, WallClock } from "./holder.ts";
+import { clocksMissing, WallClock } from "./wall-clock.ts";
 import { freePort, ServerProcess } from "./servers.ts";
 
 const programMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["version", "--client"]).error !== undefined);
@@ -24,11 +24,11 @@ export const kubernetesMissing: string | undefined =
 
 /** The program of the API server: `npm test` has built it. */
 function program(): string {
-  const script = join(import.meta.dirname, "../../scripts/kubernetes-api.mjs");
-  return execFileSync(process.execPath, [script], { encoding: "utf8" }).trim();
+  const script = join(import.meta.dirname, "../../scripts/go-programs.mjs");
+  return execFileSync(process.execPath, [script, "kubernetes-api"], { encoding: "utf8" }).trim();
 }
 
-/** A user of the API server, and what its token may do with the Lease objects of one namespace. */
+/** A user of the API server, and the rights of its token to the Lease objects of one namespace. */
 interface Account {
   readonly token: string;
   readonly name: string;
@@ -58,7 +58,7 @@ export class Kubernetes {
     this.port = port;
     this.#options = options;
     const { folder } = this.process;
-    // Of two hours ago, like those of a cluster: holders whose clocks are behind accept them.
+    // From two hours ago, like those of a real cluster: holders whose clocks are behind accept them.
     const earlier = clocksMissing === undefined ? new WallClock(-7200, folder).environment : {};
     this.certificates = makeCertificates(folder, earlier);
     const { place: namespace } = this;
@@ -95,12 +95,12 @@ export class Kubernetes {
     writeFileSync(join(pod, "namespace"), this.place);
   }
 
-  /** The token of the first user from now on; the one before is refused. */
+  /** The token of the first user from now on; the previous one is refused. */
   rotate(token: string): void {
     this.allow(this.#accounts.map((account, i) => (i === 0 ? { ...account, token } : account)));
   }
 
-  /** A kubeconfig of the first user, or of another `user`; by the server's own port or by that of a proxy. */
+  /** A kubeconfig of the first user, or of another `user`; with the server's own port or a proxy's. */
   kubeconfig(port: number = this.port, user: object = { tokenFile: join(this.process.folder, "pod/token") }): string {
     const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": this.certificates.authority };
     const config = {
@@ -114,11 +114,12 @@ export class Kubernetes {
     const text = JSON.stringify(config);
     const name = createHash("sha256").update(text).digest("hex").slice(0, 8);
     const file = join(this.process.folder, `kubeconfig-${name}`);
-    writeFileSync(file, text);
+    // Once: a program may read it at this moment.
+    if (!existsSync(file)) writeFileSync(file, text);
     return file;
   }
 
-  /** What stands in the environment of a pod, and its URL. */
+  /** The environment of a pod, and its URL. */
   get pod(): { readonly url: string; readonly environment: Readonly<Record<string, string>> } {
     return {
       url: `kubernetes:?serviceAccount=${encodeURIComponent(join(this.process.folder, "pod"))}`,
@@ -126,7 +127,7 @@ export class Kubernetes {
     };
   }
 
-  /** The URL, also by the port of a proxy, or of another user. */
+  /** The URL, also with the port of a proxy, or of another user. */
   url(port?: number, user?: object): string {
     return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig(port, user))}`;
   }
@@ -150,7 +151,7 @@ export class Kubernetes {
     this.allow([...this.#accounts, { token, name, namespace: this.place, verbs }]);
   }
 
-  /** What `kubectl` prints as the first user. */
+  /** The output of `kubectl` as the first user. */
   kubectl(...args: readonly string[]): string {
     return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig()}`, ...args], { encoding: "utf8" });
   }
@@ -159,12 +160,12 @@ export class Kubernetes {
     return JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as KubernetesObject;
   }
 
-  /** Puts an object in the place of the one with its name. */
+  /** Replaces the object of this name. */
   putBack(object: KubernetesObject): void {
     object.metadata.resourceVersion = this.object(object.metadata.name).metadata.resourceVersion;
     const file = join(this.process.folder, "copy.json");
     writeFileSync(file, JSON.stringify(object));
-    // The server publishes no schema to check it by.
+    // The server publishes no schema to check it with.
     this.kubectl("replace", "--validate=false", `--filename=${file}`);
   }
 

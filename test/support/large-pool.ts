@@ -3,7 +3,7 @@ import { loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 
 /**
- * A registry file in which the first so many worker IDs of a namespace are held, of 5,000 hosts, as claims would leave it: claims would take
+ * A registry file in which the first worker IDs of a namespace are held, by 5,000 hosts, as claims would leave it: claims would take
  * hours.
  */
 export async function fillPool(

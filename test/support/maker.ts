@@ -37,7 +37,7 @@ export class Maker {
     );
   }
 
-  /** Ends the making; what was leased stays leased. */
+  /** Stops making IDs; the lease goes on. */
   async stop(): Promise<void> {
     this.#running = false;
     await this.#ended;

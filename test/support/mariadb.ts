@@ -12,16 +12,16 @@ export const mariadbMissing: string | undefined =
     ? "MariaDB is not installed: as root, apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
     : undefined;
 
-/** A server that speaks MariaDB's protocol. */
+/** A server with MariaDB's protocol. */
 export interface Flavor {
   readonly name: string;
-  /** What starts it, and arguments that always come first. */
+  /** The program that starts it, and arguments that always come first. */
   readonly command: readonly string[];
   /** Makes a data folder. */
   install(data: string): void;
 }
 
-/** How a data folder is made: of servers that share a folder for temporary files, one that starts deletes what the others have there. */
+/** How to make a data folder: a server that starts deletes the others' files in a shared folder for temporary files. */
 export function installing(data: string): ExecFileSyncOptions {
   return { stdio: "pipe", env: { ...process.env, TMPDIR: dirname(data) } };
 }
@@ -41,7 +41,7 @@ atTheEnd(() => {
   for (const data of templates.values()) rmSync(dirname(data), { recursive: true, force: true });
 });
 
-/** A data folder that was made once. */
+/** A data folder, made once. */
 function templateFolder(flavor: Flavor): string {
   let data = templates.get(flavor);
   if (data === undefined) {
@@ -66,7 +66,7 @@ export class MariadbServer {
     this.process = new ServerProcess(flavor.name);
   }
 
-  /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
+  /** Starts one on a free port, with an empty database `snowlease`. Every acknowledged write is on disk. */
   static async start(options: readonly string[] = [], flavor: Flavor = mariadb): Promise<MariadbServer> {
     const make = (port: number): MariadbServer => {
       const server = new MariadbServer(port, options, flavor);
@@ -83,11 +83,11 @@ export class MariadbServer {
     return join(this.process.folder, "data");
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with its saved data. */
   async start(more: readonly string[] = []): Promise<void> {
     const [command = "", ...first] = this.#flavor.command;
     const socket = join(this.process.folder, "s.sock");
-    // MySQL does not start over what one that was killed has left.
+    // MySQL does not start over the files of a killed server.
     for (const left of [socket, `${socket}.lock`]) rmSync(left, { force: true });
     const args = [
       ...first,

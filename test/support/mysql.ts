@@ -3,12 +3,12 @@ import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Flavor, installing, MariadbServer } from "./mariadb.ts";
 
-/** Where Debian's package `mysql-server-core` was unpacked to, beside a system that has another or none. */
+/** The folder to which Debian's package `mysql-server-core` was unpacked, beside a system with another MySQL or none. */
 const home = process.env["MYSQL9_HOME"];
 
 const command = home === undefined ? ["mysqld"] : unpacked(home);
 
-/** A program that was unpacked brings its own libraries, and the loader that goes with them. */
+/** An unpacked program comes with its own libraries, and the loader that goes with them. */
 function unpacked(root: string): string[] {
   const libraries = join(root, "usr/lib/x86_64-linux-gnu");
   const loader = [join(libraries, "ld-linux-x86-64.so.2"), "--library-path", libraries];
@@ -37,7 +37,7 @@ const flavor: Flavor = {
     "--secure-file-priv=NULL",
   ],
   install(data) {
-    // No host's name is looked up: nobody is `localhost`.
+    // The server looks up no host names: no client is `localhost`.
     const init = join(dirname(data), "init.sql");
     writeFileSync(init, "CREATE USER root@127.0.0.1;\nGRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n");
     const [program = "", ...args] = this.command;
@@ -46,7 +46,7 @@ const flavor: Flavor = {
   },
 };
 
-/** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
+/** Starts one on a free port, with an empty database `snowlease`. Every acknowledged write is on disk. */
 export function startMysql(options: readonly string[] = []): Promise<MariadbServer> {
   const own = ["--mysqlx=OFF", "--innodb-redo-log-capacity=16M", ...options];
   return MariadbServer.start(own, flavor);

@@ -12,7 +12,7 @@ import { text } from "node:stream/consumers";
 /** Fields that no version has. */
 const unknownFields = { zoneOfRack: "b", receiptOfLease: { era: 1, parts: [{ id: "a" }] }, "": null };
 
-/** What a newer version sends: unknown fields in each object, whatever that is in. */
+/** The form of a newer version: unknown fields in each object, at any depth. */
 function grown(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(grown);
   if (typeof value !== "object" || value === null) return value;
@@ -24,7 +24,7 @@ function grownText(json: string): string {
   return json === "" ? json : JSON.stringify(grown(JSON.parse(json)));
 }
 
-/** Passes a request on, and its answer back, both as a newer version sends them. */
+/** Passes a request on, and its answer back, both in the form of a newer version. */
 async function passOn(target: URL, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = grownText(await text(request));
   const sent = send({

@@ -4,20 +4,20 @@ import { observe, type Observed } from "../../src/http/monitoring/observe.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
-/** The HTTP API over a registry that is watched, under a clock that stands still. */
+/** The HTTP API over an observed registry, under a clock that stands still. */
 export interface ObservedApi extends Observed<Registry> {
   readonly clock: FakeClock;
-  /** The registry behind the one that is watched. */
+  /** The registry behind the observed one. */
   readonly memory: Registry;
   /** Fields and message of each line of the log. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
   send(method: string, path: string, body?: object, headers?: Record<string, string>): Promise<Response>;
-  /** The figures after the second for which the registry is not asked again. */
+  /** The figures after the second in which the registry is not asked again. */
   figures(): Promise<string>;
 }
 
 interface ObservedOptions {
-  /** Puts something between the registry and who watches it. */
+  /** Puts a layer between the registry and its observer. */
   readonly change?: (registry: Registry, clock: FakeClock) => Registry;
   readonly streamLimits?: Partial<StreamLimits>;
 }

@@ -5,7 +5,7 @@ import type { DatabaseServer } from "./databases.ts";
 
 const execute = promisify(execFile);
 
-/** Puts an older copy of a namespace's tables back in their place, as an operator does it in this kind of database. */
+/** Puts an older copy of a namespace's tables back, as an operator does in this kind of database. */
 export type PutBack = () => Promise<void>;
 
 /** The tables of a namespace. */
@@ -13,8 +13,8 @@ export const namesOf = (namespace: string): readonly string[] =>
   ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
 
 /**
- * Dumps the tables. With that dump, `pg_restore` drops what is there, makes the tables anew and fills one after the other; all of it at once
- * with `--single-transaction`.
+ * Dumps the tables. From that dump, `pg_restore` drops the present tables, makes them again and fills one after the other; all of it
+ * in one transaction with `--single-transaction`.
  */
 export async function dumpOfPostgres(
   server: Pick<DatabaseServer, "process" | "url">,
@@ -26,10 +26,20 @@ export async function dumpOfPostgres(
     await execute(program, [...args, `--dbname=${server.url()}`]);
   };
   await run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
-  return () => run("pg_restore", "--clean", "--if-exists", ...more, file);
+  const restore = (): Promise<void> => run("pg_restore", "--clean", "--if-exists", ...more, file);
+  return async () => {
+    for (;;) {
+      try {
+        return await restore();
+      } catch (error) {
+        // It takes the locks of four tables one by one, while holders take them in another order. An operator would start it again.
+        if (!/deadlock detected/.test((error as { stderr?: string }).stderr ?? "")) throw error;
+      }
+    }
+  };
 }
 
-/** Copies the tables. Like a dump of `mysqldump`, the copy drops what is there, makes the tables anew and fills one after the other. */
+/** Copies the tables. Like a dump of `mysqldump`, the copy drops the present tables, makes them again and fills one after the other. */
 export async function copyOfMysql(server: DatabaseServer, namespace: string): Promise<PutBack> {
   for (const name of namesOf(namespace)) {
     await server.query(`CREATE TABLE saved_${name} LIKE ${name}`);
@@ -44,7 +54,7 @@ export async function copyOfMysql(server: DatabaseServer, namespace: string): Pr
   };
 }
 
-/** Copies the rows; another kind of database than the two above. */
+/** Copies the rows, for any other kind of database. */
 export async function rowsOf(server: DatabaseServer, namespace: string): Promise<PutBack> {
   for (const name of namesOf(namespace)) {
     await server.query(`CREATE TABLE saved_${name} AS (SELECT * FROM ${name}) WITH DATA`);

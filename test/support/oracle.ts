@@ -14,12 +14,12 @@ import { ServerProcess, startOnFreePort } from "./servers.ts";
 const jar = "/usr/share/java/hsqldb.jar";
 const folder = join(import.meta.dirname, "oracle");
 
-/** The driver's place is taken by one that talks to the stand-in. For a test file that runs against that alone. */
+/** Replaces the driver by one that talks to the stand-in. For a test file that runs only against that. */
 export function driveStandIn(): { mockRestore(): void } {
   return vi.spyOn(oracle, "load").mockResolvedValue(driver);
 }
 
-/** The same for programs that are started with this environment. */
+/** The same for programs with this environment. */
 export const standInEnvironment: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${pathToFileURL(join(folder, "instead.mjs")).href}`,
 };
@@ -35,7 +35,7 @@ afterAll(() => {
   if (classes !== undefined) rmSync(classes, { recursive: true, force: true });
 });
 
-/** The bridge as Java runs it: compiled once, by the compiler that a JRE of Debian brings. */
+/** The bridge for Java: compiled once, by the compiler that comes with a JRE of Debian. */
 function bridgeFolder(): string {
   if (classes !== undefined) return classes;
   const target = mkdtempSync(join(tmpdir(), "snowlease-bridge-"));
@@ -59,7 +59,7 @@ async function queryOn(
   return rows.map((row) => Object.fromEntries(row.map((cell, i) => [names[i] ?? "", cell])));
 }
 
-/** As one of the databases that a test runs on. */
+/** As one of the databases for tests. */
 export const oracleStandIn = {
   name: "a stand-in for Oracle",
   missing: standInMissing,
@@ -67,8 +67,8 @@ export const oracleStandIn = {
 } as const;
 
 /**
- * No Oracle can be started here. In its place stands a database that takes its syntax (HSQLDB), behind a bridge: the statements
- * are Oracle's, run as they are, and everything but driver and server is the real thing.
+ * No Oracle can be started here. In its place stands a database with its syntax (HSQLDB), behind a bridge: the statements
+ * are Oracle's, unchanged, and everything except driver and server is real.
  */
 export class OracleStandIn implements DatabaseServer {
   readonly process: ServerProcess = new ServerProcess("oracle");
@@ -80,12 +80,12 @@ export class OracleStandIn implements DatabaseServer {
     this.#zone = zone;
   }
 
-  /** Starts one on a free port. Everything it acknowledges is on disk. `zone`: the time zone that it lives in. */
+  /** Starts one on a free port. Every acknowledged write is on disk. `zone`: its time zone. */
   static async start(zone = "Pacific/Chatham"): Promise<OracleStandIn> {
     return startOnFreePort((port) => new OracleStandIn(port, zone));
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with its saved data. */
   async start(): Promise<void> {
     const url = `jdbc:hsqldb:file:${join(this.process.folder, "ids")};sql.syntax_ora=true;hsqldb.tx=mvcc;hsqldb.write_delay=false;hsqldb.lock_file=false`;
     const machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", `-Duser.timezone=${this.#zone}`];
@@ -124,7 +124,7 @@ export class OracleStandIn implements DatabaseServer {
   }
 }
 
-/** A real server, which somebody else owns, at a registry URL. */
+/** A real server, which belongs to another owner, at a registry URL. */
 export class RealOracle {
   readonly #url: string;
 

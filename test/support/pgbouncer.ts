@@ -22,7 +22,7 @@ export class Pgbouncer {
     this.#port = port;
   }
 
-  /** Starts one before the PostgreSQL on a port. */
+  /** Starts one in front of the PostgreSQL on a port. */
   static async start(target: number): Promise<Pgbouncer> {
     const bouncer = new Pgbouncer(await freePort());
     const { folder } = bouncer.#process;

@@ -8,7 +8,8 @@ import { atTheEnd } from "./at-the-end.ts";
 import { isAlive, ServerProcess, startOnFreePort } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
-const bin = existsSync(versions)
+/** The folder of its programs, if any. */
+export const postgresPrograms: string | undefined = existsSync(versions)
   ? readdirSync(versions)
       .toSorted((a, b) => Number(a) - Number(b))
       .map((version) => join(versions, version, "bin"))
@@ -17,11 +18,11 @@ const bin = existsSync(versions)
 
 /** Why there is no PostgreSQL to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
 export const postgresMissing: string | undefined =
-  process.env["CI"] === undefined && bin === undefined
+  process.env["CI"] === undefined && postgresPrograms === undefined
     ? "PostgreSQL is not installed: as root, apt-get install --no-install-recommends postgresql"
     : undefined;
 
-/** Whom it runs as: it refuses to be root. */
+/** Its user: it refuses to run as root. */
 export const asPostgres = userInfo().uid === 0 && postgresMissing === undefined ? unprivileged("postgres") : undefined;
 const as = asPostgres?.prefix ?? [];
 
@@ -35,14 +36,14 @@ atTheEnd(() => {
   if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
 });
 
-/** A data folder that was made once. */
+/** A data folder, made once. */
 function templateFolder(): string {
   if (template !== undefined) return template;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
   own(folder);
   const data = join(folder, "data");
   const args = ["-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"];
-  execFileSync("setpriv", [...as, join(bin ?? "", "initdb"), ...args], { stdio: "ignore", cwd: folder });
+  execFileSync("setpriv", [...as, join(postgresPrograms ?? "", "initdb"), ...args], { stdio: "ignore", cwd: folder });
   template = data;
   return data;
 }
@@ -56,13 +57,15 @@ export class PostgresServer {
   readonly process: ServerProcess = new ServerProcess("postgres");
   readonly port: number;
   readonly #settings: Readonly<Record<string, string>>;
+  /** Names of shared memory, which the kernel otherwise keeps until the machine restarts. */
+  #segment: string | undefined;
 
   private constructor(port: number, settings: Readonly<Record<string, string>>) {
     this.port = port;
     this.#settings = settings;
   }
 
-  /** Starts one on a free port. Everything it acknowledges is on disk. `from`: a data folder to copy. */
+  /** Starts one on a free port. Every acknowledged write is on disk. `from`: a data folder to copy. */
   static async start(settings: Readonly<Record<string, string>> = {}, from?: string): Promise<PostgresServer> {
     return startOnFreePort((port) => {
       const server = new PostgresServer(port, settings);
@@ -92,7 +95,9 @@ export class PostgresServer {
       "--no-sync",
     ];
     try {
-      execFileSync("setpriv", [...as, join(bin ?? "", "pg_basebackup"), ...from, "-D", data], { cwd: folder });
+      execFileSync("setpriv", [...as, join(postgresPrograms ?? "", "pg_basebackup"), ...from, "-D", data], {
+        cwd: folder,
+      });
       return await PostgresServer.start({}, data);
     } finally {
       rmSync(folder, { recursive: true, force: true });
@@ -103,7 +108,7 @@ export class PostgresServer {
     return join(this.process.folder, "data");
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with its saved data. */
   async start(): Promise<void> {
     const settings = {
       listen_addresses: "127.0.0.1",
@@ -111,7 +116,7 @@ export class PostgresServer {
       unix_socket_directories: "",
       fsync: "on",
       shared_buffers: "16MB",
-      // In the data folder, so that nothing stays when the server is killed.
+      // In the data folder, so that no file stays when the server is killed.
       dynamic_shared_memory_type: "mmap",
       ...this.#settings,
     };
@@ -120,7 +125,13 @@ export class PostgresServer {
       await this.query("SELECT 1");
       return true;
     };
-    await this.process.start(join(bin ?? "", "postgres"), ["-D", this.data, ...args], answers, as);
+    try {
+      await this.process.start(join(postgresPrograms ?? "", "postgres"), ["-D", this.data, ...args], answers, as);
+    } finally {
+      const pidFile = join(this.data, "postmaster.pid");
+      const text = existsSync(pidFile) ? readFileSync(pidFile, "latin1") : "";
+      [, this.#segment] = /^ *\d+ +(\d+) *$/m.exec(text) ?? [];
+    }
   }
 
   url(query = ""): string {
@@ -145,18 +156,14 @@ export class PostgresServer {
     const children = this.process.children();
     await this.process.kill();
     for (const pid of children) kill(pid);
-    // Its memory is not free before the last of them is gone.
+    // Its memory is not free until the last of them is gone.
     while (children.some(isAlive)) await sleep(5);
+    if (this.#segment !== undefined) spawnSync("ipcrm", ["-m", this.#segment]);
+    this.#segment = undefined;
   }
 
   async remove(): Promise<void> {
-    const pidFile = join(this.data, "postmaster.pid");
-    if (existsSync(pidFile)) {
-      const [, segment] = /^ *\d+ +(\d+) *$/m.exec(readFileSync(pidFile, "latin1")) ?? [];
-      await this.kill().catch(() => undefined);
-      // The kernel keeps it, else, until the machine is started again.
-      if (segment !== undefined) spawnSync("ipcrm", ["-m", segment]);
-    }
+    await this.kill().catch(() => undefined);
     await this.process.remove();
   }
 }

@@ -9,8 +9,8 @@ import { type Maker, startMaker } from "./maker.ts";
 export interface CopiedStore {
   readonly url: string;
   /**
-   * While it is put back, the store is away. Holders that ask again may be heard before the newcomer then, so that it waits for the end of the
-   * quarantine: it gets a worker ID of its own, since it would compete with them for theirs.
+   * While it is put back, the store is away. Holders that ask again may then come before the newcomer, so that it waits for the end of the
+   * quarantine. It gets a worker ID of its own, since it would compete with them for theirs.
    */
   readonly isAway?: boolean;
   copy(): Promise<void>;
@@ -21,7 +21,7 @@ const layout = Layout.parse("westid");
 /** A quarantine lasts 3.4 s, and holders renew every second. */
 const limits = { maxWindow: 3000, maxClockSkew: 200 };
 
-/** What a lease has said. */
+/** The events of a lease. */
 interface Heard {
   readonly quarantinedAt: number[];
   readonly lost: (LeaseEvents["lost"] & { readonly at: number })[];
@@ -29,7 +29,7 @@ interface Heard {
 }
 
 /**
- * Puts a store back while three holders live: one from before the copy, one that the copy does not know, and one that claims from the copy
+ * Puts a store back while three holders live: one from before the copy, one that the copy lacks, and one that claims from the copy
  * before any other holder has spoken to it. Compares all IDs.
  */
 export async function expectFoundOut(
@@ -98,9 +98,9 @@ function duplicatesOf(makers: readonly Maker[]): readonly bigint[] {
 /** A store whose data an operator can take away while holders live. */
 export interface EmptiedStore {
   readonly url: string;
-  /** Takes all of the namespace away, and leaves a store in which it can be made anew. */
+  /** Removes the whole namespace, and leaves a store in which it can be made again. */
   empty(): Promise<void>;
-  /** Where no claim makes a namespace: `init`. */
+  /** `init`, if no claim makes a namespace. */
   readonly needsInit?: boolean;
 }
 

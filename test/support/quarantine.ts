@@ -5,7 +5,7 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { readReceipt } from "../../src/rule/receipt.ts";
 
 /**
- * Begins a quarantine: a holder has the receipt of a renewal that this registry does not know, as it is after an older copy of a store was
+ * Begins a quarantine: a holder shows the receipt of a renewal that this registry does not know, as after an older copy of a store was
  * put back. `now`: the holder's clock, Unix ms.
  */
 export async function beginQuarantine(

@@ -1,22 +1,22 @@
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** An answer as it came over the wire. */
+/** An answer from the wire. */
 export interface RawAnswer {
   /** 0: the connection ended without an answer. */
   readonly status: number;
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
-  /** All that came. */
+  /** The whole answer. */
   readonly text: string;
 }
 
-/** For an answer to come, on a busy machine, ms. */
+/** The time for an answer to come, on a busy machine, ms. */
 const patience = 15_000;
 
 /**
- * Sends bytes that ask for one answer, and reads it; of events only the first ones. Rejects when none comes and nobody hangs up.
+ * Sends bytes that ask for one answer, and reads it; of events only the first ones. Rejects if the server neither answers nor hangs up.
  * @param secure over TLS, whatever the certificate. Default false.
  */
 export function rawExchange(port: number, request: Uint8Array, secure: boolean = false): Promise<RawAnswer> {
@@ -33,7 +33,7 @@ export function rawExchange(port: number, request: Uint8Array, secure: boolean =
       text += String(chunk);
       if (/\r\ncontent-type: text\/event-stream\r\n/i.test(text) && text.includes("\r\n\r\n")) socket.destroy();
     });
-    // It may hang up before it has read all: what it said counts.
+    // The server may hang up before it has read all: its answer counts.
     socket.on("error", () => undefined);
     socket.on("close", () => resolve(parsed(text)));
     socket.write(request);
@@ -41,7 +41,7 @@ export function rawExchange(port: number, request: Uint8Array, secure: boolean =
 }
 
 function parsed(text: string): RawAnswer {
-  // What a request with `Expect: 100-continue` hears first.
+  // The first answer to a request with `Expect: 100-continue`.
   const final = text.replace(/^(?:HTTP\/1\.1 100 Continue\r\n\r\n)+/, "");
   const end = final.indexOf("\r\n\r\n");
   const [first = "", ...lines] = final.slice(0, Math.max(0, end)).split("\r\n");

@@ -1,7 +1,7 @@
 import { addressOfClient, openRegistry } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 
-/** What a program may have told its client of ioredis that a registry must not go by. */
+/** Settings that a program may have given its ioredis client, and that a registry must not use. */
 export const hostile = {
   connectTimeout: 1,
   commandTimeout: 1,

@@ -2,16 +2,16 @@ import { expect } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Span } from "./spans.ts";
 
-/** A registry that is watched for what it grants. */
+/** A registry with its grants observed. */
 export interface RecordedWindows {
   readonly registry: Registry;
-  /** That of the last claim that was granted. */
+  /** The key of the last granted claim. */
   readonly lastNamespace: string;
   /** Fails where two windows of a worker ID overlap, or a fence came twice. */
   check(): void;
 }
 
-/** Watches a registry; what an operator resets by hand begins anew. */
+/** Observes a registry; after an operator's reset, the windows begin again. */
 export function recordWindows(registry: Registry): RecordedWindows {
   const spans = new Map<string, Map<number, Span>>();
   let lastNamespace = "";

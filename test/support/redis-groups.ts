@@ -1,21 +1,22 @@
 import { Redis } from "ioredis";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Certificates, tlsOptions, tlsSettings } from "./certificates.ts";
 import { eventually } from "./holder.ts";
 import { RedisServer } from "./redis.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
-/** What the sentinels call the primary that they watch. */
+/** The sentinels' name for the primary that they watch. */
 const primaryName = "ids";
 
-/** How a group is asked, and how its servers ask each other. */
+/** How clients reach a group, and how its servers reach each other. */
 interface Access {
-  /** By TLS, too. */
+  /** For TLS, too. */
   readonly certificates?: Certificates | undefined;
-  /** Of the user `default`: who has no name has to give it. */
+  /** The password of the user `default`, for clients without a user name. */
   readonly password?: string | undefined;
-  /** A user of the sentinels' own, who may do what a client needs. */
+  /** A separate user of the sentinels, with the rights that a client needs. */
   readonly user?: { readonly name: string; readonly password: string } | undefined;
 }
 
@@ -31,8 +32,8 @@ export class Sentinels {
   }
 
   /**
-   * Starts them, and waits until they could agree. Whoever replicates has to be there before.
-   * @param port where they find it.
+   * Starts them, and waits until they could agree. Replicas must be there before.
+   * @param port the primary's port for the sentinels.
    */
   static async watch(
     primary: RedisServer,
@@ -52,7 +53,7 @@ export class Sentinels {
     ];
     if (primary.password !== undefined) lines.push(`sentinel auth-pass ${primaryName} ${primary.password}`);
     if (user !== undefined) {
-      // What the driver asks them, and nothing else.
+      // The only commands that the driver sends them.
       const rights =
         "-@all +auth +hello +ping +client|setname +info +sentinel|get-master-addr-by-name +sentinel|sentinels";
       lines.push(`user ${user.name} on >${user.password} ~* &* ${rights}`);
@@ -73,12 +74,12 @@ export class Sentinels {
     return sentinels;
   }
 
-  /** `login`: of the servers that they watch, with an `@`. */
+  /** `login`: for the servers that they watch, with an `@`. */
   url(query = "", login = ""): string {
     return `redis+sentinel://${login}${addresses(this.ports)}/${primaryName}${query}`;
   }
 
-  /** Has them replace the primary; false where they cannot at the moment. Only where they need no password. */
+  /** Has them replace the primary; false if they cannot at the moment. Only if they need no password. */
   async failOver(): Promise<boolean> {
     const sentinel = new Redis({ port: this.ports[0] ?? 0 });
     try {
@@ -126,9 +127,24 @@ async function agreeing(port: number, password: string | undefined): Promise<voi
 }
 
 const slots = 16_384;
+/** The primaries of a cluster. */
+const shards = 3;
+
+/**
+ * A replica copies at once, and counts as fit to take over however long its link was down. A primary whose replica was silent for 3 s takes
+ * no write.
+ */
+const asReplicas = [
+  ["--min-replicas-to-write", "1"],
+  ["--min-replicas-max-lag", "3"],
+  ["--repl-diskless-sync-delay", "0"],
+  ["--cluster-replica-validity-factor", "0"],
+  ["--cluster-allow-replica-migration", "no"],
+].flat();
 
 /** A cluster of three primaries of the test's own. */
 export class RedisCluster {
+  /** The first three begin as primaries; with replicas, those of each follow in the same order. */
   readonly nodes: readonly RedisServer[];
   readonly #tlsPorts: readonly number[];
 
@@ -137,10 +153,24 @@ export class RedisCluster {
     this.#tlsPorts = tlsPorts;
   }
 
-  static async start({ certificates, password }: Access = {}, more: readonly string[] = []): Promise<RedisCluster> {
-    const busPorts = [await freePort(), await freePort(), await freePort()];
+  /** `replicas`: whether each primary has one. It takes the primary's place by itself after 1 s of silence. */
+  static async start(
+    { certificates, password }: Access = {},
+    more: readonly string[] = [],
+    replicas = false,
+  ): Promise<RedisCluster> {
+    const busPorts: number[] = [];
+    while (busPorts.length < (replicas ? 2 * shards : shards)) busPorts.push(await freePort());
     const tlsPorts = certificates && [await freePort(), await freePort(), await freePort()];
-    const options = [...more, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port"];
+    const timeout = ["--cluster-node-timeout", replicas ? "1000" : "2000"];
+    const options = [
+      ...more,
+      ...(replicas ? asReplicas : []),
+      "--cluster-enabled",
+      "yes",
+      ...timeout,
+      "--cluster-port",
+    ];
     const nodes = await Promise.all(
       busPorts.map((port, i) => {
         const tls =
@@ -149,8 +179,8 @@ export class RedisCluster {
       }),
     );
     const cluster = new RedisCluster(nodes, tlsPorts ?? []);
-    for (const [i, node] of nodes.entries()) {
-      const [begin = 0, end = 0] = [i, i + 1].map((share) => Math.floor((slots * share) / nodes.length));
+    for (const [i, node] of cluster.#primaries.entries()) {
+      const [begin = 0, end = 0] = [i, i + 1].map((share) => Math.floor((slots * share) / shards));
       await node.client().call("CLUSTER", "ADDSLOTSRANGE", begin, end - 1);
       await node.client().call("CLUSTER", "SET-CONFIG-EPOCH", i + 1);
     }
@@ -160,10 +190,27 @@ export class RedisCluster {
     for (const node of nodes) {
       await eventually(
         async () => String(await node.client().call("CLUSTER", "INFO")),
-        (info) => info.includes("cluster_state:ok") && info.includes("cluster_known_nodes:3"),
+        (info) => info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${nodes.length}\r`),
+      );
+    }
+    for (const [i, replica] of nodes.slice(shards).entries()) {
+      const primary = nodes[i];
+      if (primary === undefined) throw new Error("There is no primary.");
+      await replica.client().call("CLUSTER", "REPLICATE", await idOf(primary));
+      await eventually(
+        () => replica.replication(),
+        (told) => told.get("master_link_status") === "up",
+      );
+      await eventually(
+        () => primary.client().info("replication"),
+        (info) => /^slave0:.*state=online/m.test(info),
       );
     }
     return cluster;
+  }
+
+  get #primaries(): readonly RedisServer[] {
+    return this.nodes.slice(0, shards);
   }
 
   url(query = "", login = ""): string {
@@ -174,15 +221,36 @@ export class RedisCluster {
     return `redis+cluster://${login}${addresses(this.#tlsPorts)}?tls=true${query}`;
   }
 
-  /** The slot of a key, and who has it. */
+  /** The slot of a key, and the node that it begins on. */
   async ownerOf(key: string): Promise<{ slot: number; owner: RedisServer }> {
     const slot = Number(await this.nodes[0]?.client().call("CLUSTER", "KEYSLOT", key));
-    const owner = this.nodes[Math.floor((slot * this.nodes.length) / slots)];
-    if (owner === undefined) throw new Error(`Nobody has the slot ${slot}.`);
+    const owner = this.nodes[Math.floor((slot * shards) / slots)];
+    if (owner === undefined) throw new Error(`No node has the slot ${slot}.`);
     return { slot, owner };
   }
 
-  /** Moves a slot with what is in it, as `redis-cli --cluster reshard --cluster-replace` does. */
+  /** A node and its replica, in whatever order their roles are now. */
+  shardOf(node: RedisServer): readonly RedisServer[] {
+    const place = this.nodes.indexOf(node) % shards;
+    return this.nodes.filter((_, i) => i % shards === place);
+  }
+
+  /** Has the replica take the place of the primary, which hands over all its data first; false if it did not within 2 s. */
+  async failOver(node: RedisServer): Promise<boolean> {
+    const roleOf = async (each: RedisServer): Promise<string | undefined> => {
+      return (await each.replication().catch(() => undefined))?.get("role");
+    };
+    for (const each of this.shardOf(node)) {
+      if ((await roleOf(each)) !== "slave") continue;
+      if ((await each.client().call("CLUSTER", "FAILOVER").catch(String)) !== "OK") return false;
+      // Its answer says that it will try.
+      for (let left = 20; left > 0 && (await roleOf(each)) !== "master"; left--) await sleep(100);
+      return (await roleOf(each)) === "master";
+    }
+    return false;
+  }
+
+  /** Moves a slot with its content, as `redis-cli --cluster reshard --cluster-replace` does. */
   async move(slot: number, from: RedisServer, to: RedisServer): Promise<void> {
     const [fromId, toId] = await Promise.all([idOf(from), idOf(to)]);
     await to.client().call("CLUSTER", "SETSLOT", slot, "IMPORTING", fromId);

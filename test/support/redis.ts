@@ -7,7 +7,7 @@ import { redisRegistry } from "../../src/registries/redis/registry.ts";
 import { eventually } from "./holder.ts";
 import { ask, ServerProcess, startOnFreePort } from "./servers.ts";
 
-/** Everything it acknowledges is on disk. */
+/** Every acknowledged write is on disk. */
 export const durable: readonly string[] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /** Why there is no redis-server to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
@@ -20,7 +20,7 @@ export const redisMissing: string | undefined =
 export class RedisServer {
   readonly process: ServerProcess = new ServerProcess("redis");
   readonly port: number;
-  /** That of its user `default`, and by which it replicates. */
+  /** The password of its user `default`, also for replication. */
   readonly password: string | undefined;
   readonly #options: readonly string[];
   #client: Redis | undefined;
@@ -37,7 +37,7 @@ export class RedisServer {
     return startOnFreePort((port) => new RedisServer(port, options, password));
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with its saved data. */
   async start(more: readonly string[] = []): Promise<void> {
     const { folder, log } = this.process;
     const place = ["--port", String(this.port), "--bind", "127.0.0.1", "--dir", folder, "--logfile", log, "--save", ""];
@@ -50,7 +50,7 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}${query}`;
   }
 
-  /** The test's own client, one for all it asks. */
+  /** The test's own client, one for all commands. */
   client(): Redis {
     this.#client ??= new Redis({
       host: "127.0.0.1",
@@ -61,7 +61,7 @@ export class RedisServer {
     return this.#client;
   }
 
-  /** Makes it a replica of whoever listens on that port, and waits until it holds the same. */
+  /** Makes it a replica of the server on that port, and waits until it has the same data. */
   async follow(port: number): Promise<void> {
     await this.client().replicaof("127.0.0.1", port);
     await eventually(
@@ -75,7 +75,7 @@ export class RedisServer {
     await this.client().replicaof("NO", "ONE");
   }
 
-  /** What it tells of its replication. */
+  /** Its own report on its replication. */
   async replication(): Promise<Map<string, string>> {
     const lines = (await this.client().info("replication")).split("\r\n");
     return new Map(lines.map((line) => line.split(":", 2) as [string, string]));
@@ -96,7 +96,7 @@ export function openRedis(url: string, operationTimeout = 5000): Promise<Registr
   return redisRegistry(parseAddress(url) as ServerAddress, { operationTimeout });
 }
 
-/** The record that is stored at a key, without its token and its recents, which lie beside it. */
+/** The stored record at a key, without its token and its recents, which lie beside it. */
 export async function recordAt(client: Redis, key: string): Promise<Record<string, unknown> | undefined> {
   const script =
     "local text = redis.call('HGET', KEYS[1], 'record') return text and cjson.encode(cmsgpack.unpack(text))";
@@ -104,7 +104,7 @@ export async function recordAt(client: Redis, key: string): Promise<Record<strin
   return text === null ? undefined : (JSON.parse(text) as Record<string, unknown>);
 }
 
-/** Puts something else in a field of a record, as JSON; or takes the field away. */
+/** Puts another value in a field of a record, as JSON; or removes the field. */
 export async function spoilRecord(client: Redis, key: string, field: string, json?: string): Promise<void> {
   const script =
     "local record = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'record')) " +

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { inspect } from "node:util";
 import { expect } from "vitest";
 
-/** What is secret, and everything that was said where others can hear it. */
+/** The secrets, and all texts that others can read. */
 export class Secrets {
   readonly #forms = new Map<string, string>();
   readonly #said: { readonly where: string; readonly text: string }[] = [];
@@ -23,14 +23,14 @@ export class Secrets {
     this.#said.push({ where, text });
   }
 
-  /** What of a process anybody on its machine can read. */
+  /** The data of a process that every user of its machine can read. */
   noteProcess(pid: number): string {
     const text = ["cmdline", "comm", "status"].map((name) => readFileSync(`/proc/${pid}/${name}`, "latin1")).join("\n");
     this.note(`/proc/${pid}`, text);
     return text;
   }
 
-  /** An error as a program would log it, to the last of its causes. */
+  /** An error as a program would log it, down to the last of its causes. */
   noteError(where: string, error: unknown): void {
     this.note(
       where,
@@ -39,7 +39,7 @@ export class Secrets {
     this.note(where, JSON.stringify(error));
   }
 
-  /** Fails where any of it holds a secret. */
+  /** Fails if any text holds a secret. */
   expectKept(): void {
     const told = this.#said.flatMap(({ where, text }) => {
       const [form] = [...this.#forms.keys()].filter((form) => text.includes(form));

@@ -7,21 +7,21 @@ import { root } from "./markdown.ts";
 
 const [ended, failed, answered] = ["\u0002", "\u0003", "\u0001"];
 
-/** A reader types on when a program that was started in the background has its worker ID. */
+/** A reader types on when a background program has its worker ID. */
 const patience = `
 live() { snowlease workers --state live --json | grep -c '"workerId"' || true; }
 `;
 
-/** What a script came to. */
+/** The result of a script. */
 export interface ScriptResult {
-  /** stdout and stderr, as they came. */
+  /** stdout and stderr, in order of arrival. */
   readonly output: string;
-  /** Commands that failed where nothing asked whether they do. */
+  /** Failed commands whose result no script checks. */
   readonly failures: readonly string[];
 }
 
 /**
- * One bash for all blocks of a page, so that what the first one sets is there in the next: in a sandbox, with `snowlease` and the
+ * One bash for all blocks of a page, so that later blocks have the variables of the first: in a sandbox, with `snowlease` and the
  * project's folders at hand.
  */
 export class Shell {
@@ -51,7 +51,7 @@ export class Shell {
     this.#tell(`shopt -s expand_aliases; set -mE; trap 'printf "\\003%s\\003" "$BASH_COMMAND"' ERR`);
   }
 
-  /** Runs a script; what it starts in the background goes on. */
+  /** Runs a script; its background programs go on. */
   async run(script: string): Promise<ScriptResult> {
     this.#output = "";
     const file = join(this.#sandbox.folder, `script-${(this.#scripts += 1)}.sh`);
@@ -71,14 +71,14 @@ export class Shell {
     };
   }
 
-  /** Runs commands one after the other; what each printed. */
+  /** Runs commands one after the other; returns the output of each. */
   async answers(commands: readonly string[]): Promise<readonly string[]> {
     const script = commands.map((command) => `printf '\\001'\n${command}`).join("\n");
     const { output } = await this.run(script);
     return output.split(answered).slice(1);
   }
 
-  /** Ends it, and everything that was started in it. */
+  /** Ends it, and every process that was started in it. */
   async end(): Promise<void> {
     this.#bash.kill("SIGKILL");
     const mark = `TEST_SANDBOX=${this.#sandbox.folder}\0`;
@@ -110,7 +110,7 @@ function killed(pid: number): void {
   }
 }
 
-/** A console block: each `$ command` with what it prints. */
+/** A console block: each `$ command` with its output. */
 export function exchanges(text: string): readonly { readonly command: string; readonly printed: string }[] {
   return text
     .split(/^\$ /m)
@@ -121,7 +121,7 @@ export function exchanges(text: string): readonly { readonly command: string; re
     });
 }
 
-/** An output's shape: IDs, numbers, times, addresses and this host's name may be others. */
+/** An output's shape: IDs, numbers, times, addresses and this host's name may differ. */
 export function shapeOf(text: string): string {
   return text
     .trim()
@@ -133,7 +133,7 @@ export function shapeOf(text: string): string {
     .replace(/[ \t]+/g, " ");
 }
 
-/** Whether an output has a shape, in which `…` stands for anything. */
+/** Whether an output has a shape, in which `…` stands for any text. */
 export function hasShape(output: string, shape: string): boolean {
   const parts = shapeOf(shape)
     .split("…")

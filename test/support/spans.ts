@@ -36,12 +36,12 @@ export async function liveOn(
       if (renewal.outcome !== "renewed") continue;
       span.until = renewal.until;
       if (fence % 3 === 0) continue;
-      // From here on it uses nothing behind that, whatever the answer is.
+      // From here on it uses no later time, whatever the answer is.
       span.until = Math.max(from, renewal.until - (2 * window) / 3);
       await registry.release({ ...key, clock: Date.now(), used: { until: span.until } });
     } catch (error) {
       if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
-      // One that was closed refuses at once: without a pause nothing else would ever run again.
+      // A closed registry refuses at once: without a pause, this loop would block everything else.
       await sleep(5);
     }
   }

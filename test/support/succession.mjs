@@ -1,12 +1,13 @@
-// A supervisor: starts a borrower, kills it with -9 after a while of making IDs, sets the clock back into that while, starts the
+// A supervisor: starts a borrower, kills it with -9 after a while of making IDs, sets the clock back into that while, and starts the
 // next at once. Arguments: the file for all IDs; how far the clock is behind after each one, s.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { renameSync, statSync, writeFileSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setWallClock } from "./wall-clock/setting.mjs";
 
 const [, , file, ...setbacks] = process.argv;
-const clock = process.env.FAKETIME_TIMESTAMP_FILE;
+const clock = process.env.WALL_CLOCK_FILE;
 const borrower = new URL("borrower.mjs", import.meta.url).pathname;
 const life = 1200;
 
@@ -19,6 +20,5 @@ for (const setback of setbacks) {
   child.kill("SIGKILL");
   await once(child, "exit");
   console.log(`killed at ${Date.now()}`);
-  writeFileSync(`${clock}.next`, `-${setback}s\n`);
-  renameSync(`${clock}.next`, clock);
+  setWallClock(clock, -Number(setback));
 }

@@ -38,12 +38,12 @@ export class Terminal {
     this.ended = this.#script.ended;
   }
 
-  /** All that was written. */
+  /** The whole output. */
   get output(): string {
     return this.#output;
   }
 
-  /** The lines of the last frame that is whole, less what makes them coloured. */
+  /** The lines of the last complete frame, without colours. */
   get lines(): string[] {
     const last = this.#output.lastIndexOf(end);
     const frame = this.#output.slice(this.#output.lastIndexOf(begin, last), last);
@@ -54,7 +54,7 @@ export class Terminal {
     return Number(readFileSync(join(this.#sandbox.work, "pid"), "utf8"));
   }
 
-  /** Waits until a line of the last frame is like this. */
+  /** Waits until a line of the last frame fits. */
   sees(pattern: RegExp): Promise<void> {
     return until(() => this.lines.some((line) => pattern.test(line)));
   }
@@ -71,13 +71,13 @@ export class Terminal {
     spawnSync("stty", ["-F", readlinkSync(`/proc/${this.pid}/fd/1`), "cols", String(columns), "rows", String(rows)]);
   }
 
-  /** Whether the terminal is as it was: its settings, its cursor, its screen. */
+  /** Whether the terminal is restored: its settings, its cursor, its screen. */
   get isClean(): boolean {
     const [before, after] = ["before", "after"].map((name) => join(this.#sandbox.work, name));
     if (before === undefined || after === undefined || !existsSync(after)) return false;
     const isOff = (what: string): boolean =>
       this.#output.lastIndexOf(`\u001b[?${what}`) > this.#output.lastIndexOf(`\u001b[?${opposite(what)}`);
-    // How many columns there are is not the program's doing.
+    // The program does not set the number of columns.
     const settings = (file: string): string => readFileSync(file, "utf8").replace(/rows \d+; columns \d+;/, "");
     return settings(before) === settings(after) && isOff("1049l") && isOff("25h") && isOff("7h");
   }

@@ -1,5 +1,5 @@
-// A program of several threads that make IDs all the time on the lease of the `snowlease exec` that it runs in, or of whoever lends it
-// one. Each thread writes a handful to a file of its own before it makes the next. After an error it goes on; when the lease is lost
+// A program of several threads that make IDs all the time, on the lease of the `snowlease exec` that it runs in, or of another lender.
+// Each thread writes a handful to a file of its own before it makes the next. After an error it goes on; when the lease is lost
 // for good, the program ends.
 import { join } from "node:path";
 import { isMainThread, threadId, Worker, workerData } from "node:worker_threads";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long a client may say more before its answers pass, ms. */
+/** How long a client may send more before its answers pass, ms. */
 const pause = 25;
 /** Of a ping and of the answer to it. */
 const pingXid = -2;
@@ -26,8 +26,8 @@ function messagesOf(socket: Socket, take: (message: Buffer, xid: number) => void
 }
 
 /**
- * Stands before a ZooKeeper server and counts round trips: how often a client spoke after it had been answered. All answers of one round
- * trip pass together, when the server has answered all requests: how TCP cuts and delays them does not count.
+ * Stands before a ZooKeeper server and counts round trips: how often a client spoke after an answer. All answers of one round
+ * trip pass together, when the server has answered all requests, so that TCP's cuts and delays do not count.
  */
 export class TurnCounter {
   turns = 0;
@@ -51,7 +51,7 @@ export class TurnCounter {
       messagesOf(server, (message, xid) => {
         if (xid === pingXid || xid === watchXid) return void client.write(message);
         answers.push(message);
-        // What the client says at the same time may lie in another piece: it is read before the timer's next turn of the loop ends.
+        // A client's simultaneous requests may lie in another piece: it is read before the timer's next turn of the loop ends.
         if (answers.length === asked) setTimeout(() => setImmediate(pass), pause);
       });
       for (const [socket, other] of [
@@ -76,7 +76,7 @@ export class TurnCounter {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** How many round trips something takes. Nothing else may be under way. */
+  /** How many round trips an operation takes. No other one may run. */
   async of(work: () => Promise<unknown>): Promise<number> {
     await sleep(pause);
     const before = this.turns;

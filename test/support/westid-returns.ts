@@ -28,7 +28,7 @@ interface SharedStore {
   };
 }
 
-/** What the tests of one store use besides. */
+/** Further tools for the tests of one store. */
 interface ReturnsTools {
   readonly registry: Registry;
   readonly namespace: string;
@@ -39,7 +39,7 @@ interface ReturnsTools {
   keyFor(keys: readonly ClaimKey[], n: number): ClaimKey;
 }
 
-/** Tests of worker IDs that go back to Java processes, on any store; several stores may have them at a time. */
+/** Tests of worker IDs that go back to Java processes, on any store; several stores may run them at the same time. */
 export function testReturns(store: SharedStore): ReturnsTools {
   let namespace: string;
   let registry: Registry;
@@ -56,20 +56,20 @@ export function testReturns(store: SharedStore): ReturnsTools {
   const claim = (wish: Partial<ClaimRequest> = {}): ClaimRequest =>
     claimRequest({ namespace, pool, window: 300, ...wish });
 
-  /** How many free numbers `doctor` says that a Java process finds taken. */
+  /** How many free worker IDs a Java process finds taken, according to `doctor`. */
   async function looksTaken(): Promise<string | undefined> {
     const found = await examine({ open: () => store.open(""), namespace, named: true, now: Date.now });
     const { detail = "" } = found.find(({ check }) => check === "pool") ?? {};
     return / (\d+) free ones still look taken to Java/.exec(detail)?.[1];
   }
 
-  /** Claims numbers, and lets go of none: its holders are killed. */
+  /** Claims worker IDs, and kills the holders. */
   async function crash(count: number, from: Registry = registry, within = pool): Promise<ClaimKey[]> {
     const requests = Array.from({ length: count }, () => claim({ pool: within, window: 1000 }));
     return Promise.all(requests.map(async (request) => keyOf(request, await granted(from, request))));
   }
 
-  /** Waits until no clock can show a time in any window any more. */
+  /** Waits until every window has passed on every possible clock. */
   async function outlast(): Promise<void> {
     const ends = (await registry.workers(namespace)).map(({ until }) => until);
     await eventually(
@@ -80,11 +80,11 @@ export function testReturns(store: SharedStore): ReturnsTools {
 
   const keyFor = (keys: readonly ClaimKey[], n: number): ClaimKey => {
     const found = keys.find(({ workerId }) => workerId === n);
-    if (found === undefined) throw new Error(`nobody held ${n}`);
+    if (found === undefined) throw new Error(`no holder had ${n}`);
     return found;
   };
 
-  test("a Java process starts again once holders of ours are gone: a few numbers go back with each claim", async () => {
+  test("a Java process starts again once our holders are gone: a few worker IDs go back with each claim", async () => {
     await crash(8);
     await expect(store.java(namespace).start(pool.last)).rejects.toThrow("used up");
     await outlast();
@@ -99,7 +99,7 @@ export function testReturns(store: SharedStore): ReturnsTools {
     expect(await registry.worker(namespace, java.workerId ?? -1)).toMatchObject({ state: "foreign" });
   });
 
-  test("none goes back while a clock may show a time in its window", async () => {
+  test("no worker ID goes back while a clock may show a time in its window", async () => {
     await crash(7);
     const claimed = await eventually(
       async () => {
@@ -118,7 +118,7 @@ export function testReturns(store: SharedStore): ReturnsTools {
     expect(await taken()).not.toContain(0);
   });
 
-  test("the claims that follow give back the rest; such a number is claimed again when nothing else is left, and opens late", async () => {
+  test("later claims give back the rest; such a worker ID is claimed again when nothing else is left, and opens late", async () => {
     const keys = await crash(8);
     await outlast();
     const ids = [];
@@ -134,8 +134,8 @@ export function testReturns(store: SharedStore): ReturnsTools {
   });
 
   test.for([
-    ["none was ever seen and none is said to be there", "", pool],
-    ["the pool begins above the numbers that they take first", "?beside=westid", { first: 2, last: 7 }],
+    ["none was ever seen and no option announces one", "", pool],
+    ["the pool begins above the worker IDs that they take first", "?beside=westid", { first: 2, last: 7 }],
   ] as const)("where %s, numbers stay as they are", async ([, query, within], { onTestFinished }) => {
     namespace = await store.fresh();
     const open = await store.open(query);
@@ -148,7 +148,7 @@ export function testReturns(store: SharedStore): ReturnsTools {
     expect(await taken()).toEqual(before);
   });
 
-  test("a renewal and the claims that give its number back: one of them comes first", async ({ onTestFinished }) => {
+  test("a renewal and the claims that give its worker ID back: one of them comes first", async ({ onTestFinished }) => {
     const other = await store.open("");
     onTestFinished(() => other.close());
     for (let round = 0; round < 3; round++) {
@@ -168,7 +168,7 @@ export function testReturns(store: SharedStore): ReturnsTools {
     }
   });
 
-  test("IDs of both, with clocks as far apart as they may be: not one twice", async () => {
+  test("IDs of both, with the largest tolerated clock difference: no ID twice", async () => {
     const made = await besideJava({
       url: store.url(`?beside=westid&namespace=${namespace}`),
       skew,

@@ -1,30 +1,30 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** The end of what a PostgreSQL answers. */
+/** The end of each answer of a PostgreSQL. */
 const readyForQuery = Buffer.from("Z\0\0\0\u0005I", "latin1");
 
-/** Stands between a client and a server, and cuts them apart behind a piece of text that the client sends. */
+/** Stands between a client and a server, and cuts the connection after a given text from the client. */
 export class Wire {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Behind the first piece that holds this text, once: whether the server still gets it, or does not. */
+  /** Cuts after the first piece with this text, once: `arrives`: whether the server still gets it. */
   cut: { readonly text: string; readonly arrives: boolean } | undefined;
-  /** What the server's answers say otherwise: two texts of the same length. */
+  /** Replaces a text in the server's answers by another one of the same length. */
   translates: readonly [from: string, to: string] | undefined;
   /** Whether answers are held back for ever. */
   silent = false;
   /**
    * Answers of the server to pieces that only read. While `isCached`, the same piece gets the same answer again, as from a proxy with a
-   * cache, or from a replica that lags.
+   * cache, or from a lagging replica.
    */
   readonly #reads = new Map<string, Buffer>();
   isCached = false;
-  /** Whether a replica answers the pieces that only read, as from a proxy that spares the server which writes. */
+  /** Whether a replica answers the pieces that only read, as behind a proxy that relieves the writing server. */
   isSplit = false;
   /** How many pieces the replica got. */
   splits = 0;
-  /** How often a client has spoken after it was answered. */
+  /** How often a client has spoken after an answer. */
   turns = 0;
 
   private constructor(server: Server) {
@@ -107,7 +107,7 @@ export class Wire {
       if (asked !== undefined && read !== undefined) this.#reads.set(asked, Buffer.concat([read, bytes]));
       const [from = "", to = ""] = this.translates ?? [];
       for (let at = 0; from !== "" && (at = bytes.indexOf(from, at)) >= 0; at += to.length) bytes.write(to, at);
-      // The answer shows that it was done.
+      // The answer shows that the request was done.
       if (torn) end();
       else if (!this.silent) client.write(bytes);
     });

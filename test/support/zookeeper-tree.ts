@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
 import { unusedRecord } from "../../src/rule/pin.ts";
@@ -6,7 +7,7 @@ import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
 
-/** Does something with the driver itself. */
+/** Runs an operation with the driver itself. */
 async function withDriver<Done>(port: number, work: (client: Client) => Promise<Done>): Promise<Done> {
   const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   try {
@@ -30,7 +31,7 @@ export function makeNode(port: number, path: string, text = ""): Promise<void> {
   return withDriver(port, (client) => called((done) => client.create(path, Buffer.from(text), done)));
 }
 
-/** What a node holds. */
+/** The content of a node. */
 export function nodeText(port: number, path: string): Promise<string> {
   return withDriver(port, (client) => {
     return new Promise((resolve, reject) =>
@@ -48,13 +49,13 @@ async function pathsOf(client: Client, path: string): Promise<string[]> {
   return [path, ...below.flat()];
 }
 
-/** What a node and all below it hold, by path. */
+/** The contents of a node and of all below it, by path. */
 export async function nodeTexts(port: number, path: string): Promise<Record<string, string>> {
   const paths = await withDriver(port, (client) => pathsOf(client, path));
   return Object.fromEntries(await Promise.all(paths.map(async (each) => [each, await nodeText(port, each)])));
 }
 
-/** From now on, everyone may read a node and all below it, and do no more. */
+/** From now on, every client may read a node and all below it, but not change it. */
 export function letRead(port: number, path: string): Promise<void> {
   return withDriver(port, async (client) => {
     const acl = [new zookeeper.ACL(zookeeper.Permission.READ, new zookeeper.Id("world", "anyone"))];
@@ -62,7 +63,7 @@ export function letRead(port: number, path: string): Promise<void> {
   });
 }
 
-/** What somebody does who knows better: writes into a node, whatever it held. */
+/** Acts like an operator: writes into a node, whatever its content. */
 export function setNode(port: number, path: string, text: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));
 }
@@ -73,7 +74,7 @@ export function removeNode(port: number, path: string): Promise<void> {
 }
 
 /**
- * Deletes a node and all below it, as `deleteall` of the command line does, but in one step: where a holder makes or removes a node meanwhile,
+ * Deletes a node and all below it, as `deleteall` of the command line does, but in one step: if a holder makes or removes a node meanwhile,
  * nothing is deleted yet.
  */
 export function deleteAll(port: number, path: string): Promise<void> {
@@ -90,7 +91,7 @@ export function deleteAll(port: number, path: string): Promise<void> {
   });
 }
 
-/** Makes the nodes of worker IDs that nobody holds, as they are after their holders died. Their folders may be there. */
+/** Makes the nodes of worker IDs without holders, as after their holders died. Their folders may exist. */
 export function makeRecords(
   port: number,
   namespace: string,
@@ -114,7 +115,7 @@ export function makeRecords(
   });
 }
 
-/** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. One that goes meanwhile is left out. */
+/** All nodes of a ZooKeeper below the registry's, with their content, read by the driver itself. Leaves out a node that goes meanwhile. */
 export async function readTree(port: number, root = "/snowlease"): Promise<Map<string, string>> {
   const nodes = new Map<string, string>();
   const read = async (client: Client, path: string): Promise<void> => {
@@ -135,9 +136,21 @@ export async function readTree(port: number, root = "/snowlease"): Promise<Map<s
     nodes.set(path, data?.toString() ?? "");
     await Promise.all(names.map((name) => read(client, `${path}/${name}`)));
   };
-  await withDriver(port, (client) => read(client, root));
-  return nodes;
+  for (let left = mostReads; ; left--) {
+    nodes.clear();
+    try {
+      await withDriver(port, (client) => read(client, root));
+      return nodes;
+    } catch (error) {
+      // Servers that were just woken may elect another leader, and close their connections.
+      if (left === 1 || !/CONNECTION_LOSS|SESSION_EXPIRED/.test(String(error))) throw error;
+      await sleep(betweenReads);
+    }
+  }
 }
+
+/** With this pause, ms. */
+const [mostReads, betweenReads] = [10, 300];
 
 interface Told {
   readonly workerId: number;
@@ -147,7 +160,7 @@ interface Told {
   readonly sticky: boolean;
 }
 
-/** Compares the indexes of a namespace with the records: they are written together, so that they say the same whatever happened. */
+/** Compares the indexes of a namespace with the records: they are written together, so that they always agree. */
 export function expectWhole(nodes: Map<string, string>, namespace = "orders"): void {
   const paths = new Nodes("/snowlease", namespace);
   const { root } = paths;

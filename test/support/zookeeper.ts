@@ -7,13 +7,13 @@ import { parseAddress } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
 import { blackHole, FaultProxy } from "./fault-proxy.ts";
-import type { WallClock } from "./holder.ts";
+import type { WallClock } from "./wall-clock.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
-/** Until an ensemble has to serve, ms. */
+/** The time until an ensemble serves, ms. */
 const patience = 60_000;
 const jar = "/usr/share/java/zookeeper.jar";
-/** What it does not name itself: somewhere to log, and what its TLS needs. */
+/** Settings that it does not name itself: a place to log, and the needs of its TLS. */
 const beside = ["slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"].map(
   (name) => `/usr/share/java/${name}.jar`,
 );
@@ -24,11 +24,11 @@ export const zooKeeperMissing: string | undefined =
     ? "ZooKeeper is not installed: as root, apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
     : undefined;
 
-/** What else each server is to have. */
+/** Further settings for each server. */
 interface Setting {
   /** More lines of its configuration. */
   readonly settings?: readonly string[];
-  /** Each one goes on for those who only read when it is without a majority. */
+  /** Each one goes on for read-only clients when it is without a majority. */
   readonly readOnly?: boolean;
   /** The last one follows without a vote. */
   readonly observer?: boolean;
@@ -44,8 +44,7 @@ class ZooKeeperServer {
 
   constructor(port: number, id: number, peers: readonly string[], { settings = [], readOnly = false, clock }: Setting) {
     this.port = port;
-    // Else a JVM's timed waits never end under libfaketime.
-    this.#environment = clock === undefined ? {} : { ...clock.environment, FAKETIME_FORCE_MONOTONIC_FIX: "0" };
+    this.#environment = clock?.environment ?? {};
     const data = join(this.process.folder, "data");
     mkdirSync(data);
     writeFileSync(join(data, "myid"), `${id}\n`);
@@ -84,7 +83,7 @@ class ZooKeeperServer {
   readonly #arguments: readonly string[];
   readonly #environment: Readonly<Record<string, string>>;
 
-  /** What it has on disk. */
+  /** Its content on disk. */
   get data(): string {
     return join(this.process.folder, "data", "version-2");
   }
@@ -100,14 +99,14 @@ class ZooKeeperServer {
     );
   }
 
-  /** No ZooKeeper starts on a log without a byte, which it leaves where it is killed as it begins one. */
+  /** No ZooKeeper starts on an empty log, which it leaves if it is killed as it begins one. */
   #dropBegunLogs(): void {
     const names = existsSync(this.data) ? readdirSync(this.data).filter((name) => name.startsWith("log.")) : [];
     const begun = names.map((name) => join(this.data, name)).filter((path) => statSync(path).size === 0);
     for (const path of begun) rmSync(path);
   }
 
-  /** "standalone", "leader" or "follower"; undefined while it serves nobody. */
+  /** "standalone", "leader" or "follower"; undefined while it serves no client. */
   async mode(): Promise<string | undefined> {
     return /^Mode: (\w+)/m.exec(await ask(this.port, "srvr").catch(() => ""))?.[1];
   }
@@ -121,7 +120,7 @@ class ZooKeeperServer {
 /** An ensemble of the test's own. */
 export class ZooKeeper {
   readonly servers: readonly ZooKeeperServer[];
-  /** What the last server and the others hear of each other goes through these. */
+  /** The traffic between the last server and the others goes through these. */
   readonly #links: readonly FaultProxy[];
 
   private constructor(servers: readonly ZooKeeperServer[], links: readonly FaultProxy[]) {
@@ -129,9 +128,9 @@ export class ZooKeeper {
     this.#links = links;
   }
 
-  /** Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. */
+  /** Starts one of this many servers on free ports. `cut`: the last one can be cut off from the others. */
   static async start(size = 1, cut = false, setting: Setting = {}): Promise<ZooKeeper> {
-    // Between the choice of a port and its use another may take it.
+    // Another program may take a port between its choice and its use.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
       const all = Array.from({ length: size }, (_, i) => i);
@@ -152,7 +151,7 @@ export class ZooKeeper {
         const first = cut ? servers.slice(0, -1) : servers;
         await Promise.all(first.map((server) => server.start()));
         await ensemble.serving(first);
-        // Behind the links it sees peers that accept and hang up: it cannot lead, and joins those who do.
+        // Behind the links it sees peers that accept and hang up: it cannot lead, and joins the others.
         if (cut) await servers[last]?.start();
         await ensemble.serving();
         return ensemble;
@@ -177,7 +176,7 @@ export class ZooKeeper {
     });
   }
 
-  /** An ensemble that does not come to it says what its servers logged: nothing else can tell why. */
+  /** An ensemble that does not get there reports its servers' logs: nothing else can tell why. */
   async #patiently<Found>(what: string, look: () => Promise<Found | undefined>): Promise<Found> {
     const end = performance.now() + patience;
     for (;;) {
@@ -203,6 +202,17 @@ export class ZooKeeper {
   /** The opposite. */
   rejoin(): void {
     for (const link of this.#links) link.heal();
+  }
+
+  /** Kills all of them with -9. */
+  async kill(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.process.kill()));
+  }
+
+  /** Starts them again, with their saved data. */
+  async start(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.start()));
+    await this.serving();
   }
 
   async remove(): Promise<void> {

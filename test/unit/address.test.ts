@@ -51,7 +51,7 @@ describe("a registry URL", () => {
     expect(parseAddress("memory:")).toEqual({ kind: "memory", text: "memory:", redacted: "memory:", parameters: {} });
   });
 
-  it("has a query, decoded, that is no part of the address", () => {
+  it("has a query, decoded, that is not part of the address", () => {
     const address = parseAddress("sqlite:./a.db?namespace=orders&layout=timestamp%3A41&window=2s&empty=&x=a=b");
     expect(address.text).toBe("sqlite:./a.db");
     expect(address.parameters).toEqual({
@@ -63,7 +63,7 @@ describe("a registry URL", () => {
     });
   });
 
-  it("keeps a parameter that is called like a property of every object", () => {
+  it("keeps a parameter with the name of a property of every object", () => {
     expect(Object.entries(parseAddress("memory:?__proto__=1").parameters)).toEqual([["__proto__", "1"]]);
   });
 

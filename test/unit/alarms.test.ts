@@ -12,7 +12,7 @@ const { pool, fingerprint: layout } = layouts.safe53;
 const textOf = (html: string): string => html.replace(/<[^>]*>/g, "").replace(/\s+/g, " ");
 
 describe("the dashboard begins with what is wrong", () => {
-  /** A pool of 32, of which all are held. */
+  /** A pool of 32 worker IDs, all held. */
   async function full(): Promise<ReturnType<typeof makeDashboard>> {
     const bench = makeDashboard();
     for (let i = 0; i <= pool.last; i++) await bench.claim("orders", { host: `web-${i}` }, { layout: "safe53" });
@@ -24,7 +24,7 @@ describe("the dashboard begins with what is wrong", () => {
       () => "refused",
     );
 
-  test("nothing stands there while all is well", async () => {
+  test("is empty while all is well", async () => {
     const { send, claim } = makeDashboard();
     await claim("orders");
     expect((await send("GET", "/?namespace=orders")).text).not.toContain('id="alarms"');
@@ -56,7 +56,7 @@ describe("the dashboard begins with what is wrong", () => {
     await clock.advance(6000);
     const { text } = await send("GET", "/?namespace=orders");
     expect(textOf(text)).toMatch(/2 renewals overdue 2 of 3 holders .* Worker 1 of late ends first, at \S+ \S+Z\./);
-    // Told once as an event, until there are more.
+    // One event until there are more overdue renewals.
     await clock.advance(1000);
     const again = (await send("GET", "/?namespace=orders")).text;
     expect(again.match(/<b\s+class="overdue"/g)?.length).toBe(1);
@@ -101,12 +101,12 @@ test("refused claims are events: one for the first, and one for all of the next 
   expect(told("bills").map((each) => (each as { event: string }).event)).toEqual(["quarantine"]);
   expect(refusals.of("bills")).toMatchObject({ count: 1, last: { code: "QUARANTINE" } });
   expect(refusals.of("orders")).toMatchObject({ count: 5, last: { code: "WORKER_ID_HELD" } });
-  // A store of a million names does not grow for ever.
+  // A map of a million names must not grow for ever.
   for (let i = 0; i < 300; i++) await ask(`other_${i}`, 100 + i);
   expect(refusals.of("bills")).toBeUndefined();
 });
 
-test("top and its JSON begin with the same", async () => {
+test("top and its JSON begin with the same alarms", async () => {
   const clock = fakeClock();
   const registry = memoryRegistry({ clock });
   for (let i = 0; i <= pool.last; i++) {

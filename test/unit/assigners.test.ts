@@ -98,7 +98,7 @@ describe("a property", () => {
     expect(await assign()).toBeUndefined();
   });
 
-  it("of the options comes before arguments, and the one named after us first", async () => {
+  it("of the options comes before arguments, and our own name before westid's", async () => {
     const assigner = propertyAssigner({ argv: ["-Dwestid.workerId=1"] });
     const properties = { "westid.workerId": "2", other: "x" };
     expect(await assigner.assign(request({}, { properties }), signal)).toBe(2);
@@ -128,7 +128,7 @@ describe("a property", () => {
     );
   });
 
-  it("given twice has to say the same", async () => {
+  it("may be given twice only with the same value", async () => {
     expect(await assign("-Dwestid.workerId=7", "--snowlease.workerId=7")).toBe(7);
     expect(await refusal(assign("-Dwestid.workerId=7", "-Dsnowlease.workerId=8"))).toContain("7, 8; name one");
   });
@@ -167,10 +167,10 @@ describe("the environment", () => {
   it.each(unusable)("with the value %j is refused", async (value) => {
     const message = await refusal(envAssigner({ env: { WESTID_WORKERID: value } }).assign(request(), signal));
     expect(message).toContain(rule);
-    expect(message).toContain("; correct WESTID_WORKERID.");
+    expect(message).toContain("; correct WESTID_WORKERID");
     const ours = { SNOWLEASE_WORKER_ID: value, WESTID_WORKERID: "7" };
     expect(await refusal(envAssigner({ env: ours }).assign(request(), signal))).toContain(
-      "correct SNOWLEASE_WORKER_ID.",
+      "correct SNOWLEASE_WORKER_ID",
     );
   });
 });
@@ -246,7 +246,7 @@ describe("an address", () => {
     expect(await refusal(ipAssigner({ ip }).assign(request(), signal))).toContain("`ip` to be an IPv4 or IPv6 address");
   });
 
-  it("is by default this host's", async () => {
+  it("is this host's by default", async () => {
     const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
     const ip = hostAddress();
     if (all.some(({ internal, family }) => !internal && family === "IPv4")) expect(ip).toMatch(/^\d+\.\d+\.\d+\.\d+$/);
@@ -262,7 +262,7 @@ describe("an address", () => {
     return address.includes(":") ? { ...same, family: "IPv6", scopeid: 0 } : { ...same, family: "IPv4" };
   }
 
-  it("is the first IPv4 that is not loopback, else the first IPv6 that is reachable from elsewhere", () => {
+  it("is the first IPv4 that is not loopback, or else the first IPv6 that other hosts can reach", () => {
     const lo = [address("127.0.0.1", true), address("::1", true)];
     const six = [address("fe80::1"), address("febf::1"), address("2001:db8::5"), address("2001:db8::6")];
     expect(hostAddress(undefined, { lo, eth0: [...six, address("10.0.0.1")], eth1: [address("10.0.0.2")] })).toBe(
@@ -273,7 +273,7 @@ describe("an address", () => {
     expect(hostAddress("eth1", { lo, eth0: [address("10.0.0.1")], eth1: [address("10.0.0.2")] })).toBe("10.0.0.2");
   });
 
-  it("of an interface that is named has to be there", async () => {
+  it("of a named interface must exist", async () => {
     expect(() => hostAddress("lo", { lo: [address("127.0.0.1", true)] })).toThrow(
       "with an address that is not loopback",
     );
@@ -286,7 +286,7 @@ describe("an address", () => {
   });
 });
 
-describe("an assigner of somebody's own", () => {
+describe("a custom assigner", () => {
   let folder: string;
   beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "snowlease-assigner-"))));
   afterEach(() => rmSync(folder, { recursive: true }));
@@ -325,7 +325,7 @@ describe("an assigner of somebody's own", () => {
     expect(said).not.toContain("\n");
   });
 
-  it("is refused when there is no such module", async () => {
+  it("is refused if there is no such module", async () => {
     expect(await refusal(customAssigner(join(folder, "none.mjs")).assign(request(), signal))).toContain(
       "cannot be loaded",
     );
@@ -389,7 +389,7 @@ describe("an assigner of somebody's own", () => {
     },
   );
 
-  it("is told when it is given up, and a lease that it answers too late is given back", async () => {
+  it("learns that it is given up, and a lease that it answers too late is given back", async () => {
     const registry = memoryRegistry();
     let told: AbortSignal | undefined;
     const own: WorkerIdAssigner = {
@@ -445,7 +445,7 @@ describe("a registry", () => {
     expect(said).not.toContain("s3cret");
   });
 
-  it("passes on what it refuses with", async () => {
+  it("passes on the registry's refusal", async () => {
     const registry = memoryRegistry();
     const lease = { ...leaseOptions, pool: { first: 3, last: 3 } };
     const first = (await registryAssigner(registry).assign(request({}, { lease }), signal)) as Lease;
@@ -455,7 +455,7 @@ describe("a registry", () => {
   });
 });
 
-describe("the first of several", () => {
+describe("the first of several assigners", () => {
   function answering(answer: unknown, asked: string[] = [], name = "own"): WorkerIdAssigner {
     return {
       name,
@@ -466,7 +466,7 @@ describe("the first of several", () => {
     };
   }
 
-  it("that knows one answers, and no later one is asked", async () => {
+  it("with an answer decides, and no later one is asked", async () => {
     const asked: string[] = [];
     const all = [answering(undefined, asked, "a"), answering(0, asked, "b"), answering(7, asked, "c")];
     expect(await firstOf(...all).assign(request(), signal)).toBe(0);
@@ -474,7 +474,7 @@ describe("the first of several", () => {
     expect(firstOf(...all).name).toBe("a, b, c");
   });
 
-  it("may be nobody", async () => {
+  it("may have no answer", async () => {
     expect(await firstOf().assign(request(), signal)).toBeUndefined();
     expect(await firstOf(answering(undefined)).assign(request(), signal)).toBeUndefined();
   });
@@ -485,7 +485,7 @@ describe("the first of several", () => {
     await lease.close();
   });
 
-  it("that fails ends it", async () => {
+  it("that fails ends the search", async () => {
     const asked: string[] = [];
     const failing: WorkerIdAssigner = { name: "failing", assign: () => Promise.reject(new Error("broken")) };
     await expect(firstOf(failing, answering(7, asked)).assign(request(), signal)).rejects.toThrow("broken");
@@ -538,7 +538,7 @@ describe("a number within fixed fields", () => {
     ["an address", (number) => ipAssigner({ ip: `10.0.0.${number}` }).assign(within(), signal)],
   ];
 
-  it.each(assigners)("is what %s has, each another worker ID, and no other number is one", async (_, assign) => {
+  it.each(assigners)("is the number of %s; each is another worker ID, and others are refused", async (_, assign) => {
     const answers = new Set<unknown>();
     for (let number = 0; number < 32; number++) answers.add(await assign(String(number)));
     expect([...answers]).toEqual(Array.from({ length: 32 }, (_, number) => 96 + number));
@@ -549,7 +549,7 @@ describe("a number within fixed fields", () => {
     }
   });
 
-  it("is named together with its worker ID where it is refused", async () => {
+  it("is named together with its worker ID when it is refused", async () => {
     const whole = propertyAssigner({ argv: ["-Dwestid.workerId=103"] }).assign(within(), signal);
     expect(await refusal(whole)).toBe(
       "Expected `workerId` to be an integer from 0 to 31, the number within the fixed fields (whose worker IDs are 96-127), got `103` (string), which as a worker ID is 7 there; correct the argument `-Dwestid.workerId=NUMBER`.",
@@ -560,7 +560,7 @@ describe("a number within fixed fields", () => {
     );
   });
 
-  it("is nothing that an assigner of one's own answers: that is a worker ID", async () => {
+  it("does not apply to a custom assigner: its answer is a worker ID", async () => {
     const own = (answer: number): Promise<unknown> =>
       firstOf(customAssigner({ name: "own", assign: async () => answer })).assign(within(), signal);
     expect(await own(103)).toBe(103);

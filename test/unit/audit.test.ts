@@ -103,7 +103,7 @@ describe("duplicates", () => {
   });
 });
 
-test("lines without an ID, and IDs beyond the layout, are told by their line", async () => {
+test("the findings name lines without an ID, and IDs beyond the layout, by their line number", async () => {
   const found = await audit([source("a", "1\n2\n"), source("b", `3\nx\n${2n ** 53n}\n`)], {
     ...options,
     layout: layouts.safe53,
@@ -163,7 +163,7 @@ describe("windows", () => {
     expect(found.findings[0]).toMatchObject({ kind: "outside", ...partsOf(layout, nobodys[0] ?? 0n) });
   });
 
-  test("an ID that is outside twice is a duplicate, and counted as outside once", async () => {
+  test("an ID that is outside twice is one duplicate, and counts as outside once", async () => {
     const registry = memoryRegistry();
     await granted(registry, claimRequest({ namespace }));
     const found = await audit([source("a", "7\n7\n")], { ...options, windows: { registry, namespace } });
@@ -171,7 +171,7 @@ describe("windows", () => {
     expect(found.findings).toMatchObject([{ kind: "duplicate" }, { kind: "outside", workerId: 0 }]);
   });
 
-  test("are missing where somebody holds no lease: those IDs are counted apart, number by number", async () => {
+  test("are missing for programs without a lease: their IDs are counted separately, for each worker ID", async () => {
     const clock = fakeClock();
     const registry = memoryRegistry({ clock });
     const claimed = async (ip: string): Promise<{ from: number; until: number; workerId: number }> => {
@@ -197,7 +197,7 @@ describe("windows", () => {
       },
     };
     const made: [workerId: number, timestamp: number][] = [
-      // Before its host moved, in its window, and behind that.
+      // Before its host moved, in its window, and after that.
       [7, before],
       [7, from - 1],
       [7, from],
@@ -205,7 +205,7 @@ describe("windows", () => {
       [8, before],
       [9, before],
       [9, clock.now()],
-      // No clock shows that yet, whoever it is.
+      // No holder's clock shows that time yet.
       [8, clock.now() + 20_000],
       [9, clock.now() + 20_000],
       [10, before],
@@ -259,7 +259,7 @@ describe("windows", () => {
     expect(asked.filter((id) => id === 1)).toHaveLength(1);
   });
 
-  test("ask for a time where the timestamp wraps, before anything is read", async () => {
+  test("ask for a time if the timestamp wraps, before anything is read", async () => {
     const registry = memoryRegistry();
     const settings = { ...options, layout: layouts.scene, windows: { registry, namespace } };
     const untouched: IdInput = { name: "a", chunks: { [Symbol.asyncIterator]: () => expect.unreachable() } };

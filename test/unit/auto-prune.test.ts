@@ -5,7 +5,7 @@ import { autoPruned } from "../../src/registries/auto-prune.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 
-test("some claims forget what was kept long enough; one that cannot says nothing", async () => {
+test("some claims delete claims that were kept long enough; a failure to do so is silent", async () => {
   const clock = fakeClock();
   const memory = memoryRegistry({ clock });
   let broken = false;
@@ -29,12 +29,12 @@ test("some claims forget what was kept long enough; one that cannot says nothing
   await claim("001");
   expect(await fences()).toEqual([1, 2, 3, 4]);
   broken = false;
-  // The first one ended 30 days and 1 s ago by now, the second one less.
+  // The first one ended 30 days and 1 s ago by now, the second one later.
   await claim("002");
   expect(await fences()).toEqual([3, 4, 5]);
 });
 
-test("a process that looked through a namespace does not do so again on the same day", async () => {
+test("a process that looked through a namespace does not repeat that on the same day", async () => {
   const clock = fakeClock();
   const memory = memoryRegistry({ clock });
   const pruned: string[] = [];

@@ -7,7 +7,7 @@ const highest = 40;
 const number = fc.integer({ min: 0, max: highest });
 const anyPool = fc.tuple(number, number).map(([a, b]) => ({ first: Math.min(a, b), last: Math.max(a, b) }));
 
-/** What a store does with bands: for each number the name that its record is filed under, where it has one. */
+/** Simulates a store's bands: for each worker ID the name that its record is filed under, if it has one. */
 class Files {
   bands: readonly Band[] = [];
   readonly names = new Map<number, string>();
@@ -22,7 +22,7 @@ class Files {
     if (band !== undefined) this.names.set(workerId, band.name);
   }
 
-  /** Files so many numbers of a pool. */
+  /** Files this many worker IDs of a pool. */
   file(pool: PoolBounds, count: number): void {
     const next = bandsIn(this.bands, pool).find(isUnfiled);
     if (next === undefined) return;
@@ -31,7 +31,7 @@ class Files {
     this.bands = this.bands.map((band) => (band === next ? { ...band, filed: end + 1 } : band));
   }
 
-  /** Numbers whose records a claim of the pool would come by. */
+  /** Worker IDs whose records a claim of the pool would read. */
   seenFrom(pool: PoolBounds): number[] {
     const names = new Set(bandsIn(this.bands, pool).map(({ name }) => name));
     return [...this.names].flatMap(([n, name]) => (names.has(name) ? n : [])).toSorted((a, b) => a - b);
@@ -49,7 +49,7 @@ const anyStep = fc.oneof(
 );
 
 describe("bands", () => {
-  it("let a claim come by no record outside of its pool, and by each inside of it once all are filed, whatever was cut before", () => {
+  it("let a claim read no record outside its pool, and each one inside once all are filed, whatever was cut before", () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 40 }), anyPool, (steps, pool) => {
         const files = new Files();
@@ -63,14 +63,14 @@ describe("bands", () => {
         expect(inside).toEqual(expect.arrayContaining(files.seenFrom(pool)));
         for (let i = 0; i < 200; i++) files.file(pool, 1);
         expect(files.seenFrom(pool)).toEqual(inside);
-        // Nothing is left to do, and nothing changes for a claim that asks again.
+        // Nothing is left to do, and a repeated claim changes nothing.
         expect(changedBands(files.bands, cutBands(files.bands, pool))).toEqual([]);
       }),
       { numRuns: 1000 },
     );
   });
 
-  it("never overlap, cover each pool that was asked for, and are no more than its limits make", () => {
+  it("never overlap, cover each requested pool, and are no more than its limits make", () => {
     fc.assert(
       fc.property(fc.array(anyPool, { minLength: 1, maxLength: 20 }), (pools) => {
         let bands: readonly Band[] = [];
@@ -87,14 +87,14 @@ describe("bands", () => {
     );
   });
 
-  it("are one where only one pool is asked for", () => {
+  it("are one if only one pool is requested", () => {
     const pool = { first: 0, last: 1023 };
     const bands = cutBands([], pool);
     expect(bands).toEqual([{ name: "0-1023", first: 0, last: 1023, filed: 1024 }]);
     expect(cutBands(bands, pool)).toEqual(bands);
   });
 
-  it("file what lies in a pool that was narrowed, and nothing else; a pool that is widened again files nothing", () => {
+  it("file the records in a narrowed pool, and nothing else; a widened pool files nothing", () => {
     const [wide, narrow] = [
       { first: 0, last: 299_999 },
       { first: 0, last: 999 },

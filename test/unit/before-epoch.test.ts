@@ -10,7 +10,7 @@ import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock, type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { coded, open, type Setting, thrown, type Wish } from "../support/generator.ts";
 
-/** A bit of everything, and rollback bits besides. */
+/** Every kind of layout, and rollback bits. */
 const cases: Readonly<Record<string, Layout>> = {
   ...layouts,
   "rollback bits and a wrap": Layout.parse("timestamp:30,worker:4,rollback:3,sequence:6@1580486400000/1/wraps"),
@@ -34,7 +34,7 @@ function generousRegistry(clock: FakeClock): Registry {
   };
 }
 
-/** A clock that is right, for as long as it takes to claim something. */
+/** A clock that is right until a claim is done. */
 function rightClock(layout: Layout): FakeClock {
   return fakeClock({ start: layout.epoch + 1000 * layout.tick });
 }
@@ -78,7 +78,12 @@ const opens: Readonly<Record<string, (layout: Layout, clock: FakeClock) => Promi
     const options: SnowleaseOptions = { clock, layout: layout.fingerprint, window, maxWindow: window };
     const ids = await snowlease({ ...options, registry: generousRegistry(clock), workerId: 1, shared: true });
     if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
-    const child = await snowlease({ ...options, registry: leaseServer(ids.lease, ids.blocks), shared: true });
+    const child = await snowlease({
+      ...options,
+      registry: leaseServer(ids.lease, ids.blocks),
+      borrow: true,
+      shared: true,
+    });
     const threads = [ids, child].map((each) => joinLease(each.share(), { clock }));
     return [ids, child, ...threads].flatMap((each) => waysOf(each, layout));
   },
@@ -115,7 +120,7 @@ describe.each(Object.entries(cases))("before the epoch of %s", (_, layout) => {
         expect(error).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: layout.epoch - longAgo }));
       }
     }
-    // Then a lease with a fixed worker ID ends, and a lease that may switch waits for the clock.
+    // A lease with a fixed worker ID ends now, and a lease that may switch waits for the clock.
     for (let second = 0; second < 5; second++) {
       await clock.advance(1000);
       refusals();

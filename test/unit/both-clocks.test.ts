@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bothClocks, type Clock, jumpBetween, systemClock } from "../../src/lease/clock.ts";
 
-/** Clocks of a process that is stopped for `stops` ms, one after the other, each between two readings. */
+/** Clocks of a process that is stopped for `stops` ms each, one after the other, between two readings. */
 function stoppedClock(stops: readonly number[]): Clock {
   let ms = 1_000_000;
   const left = [...stops];

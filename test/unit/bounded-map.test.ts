@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { BoundedMap } from "../../src/registries/bounded-map.ts";
 
-test("the entry that was used the longest ago is forgotten", () => {
+test("the least recently used entry is forgotten", () => {
   const map = new BoundedMap<string, number>(2);
   map.set("a", 1);
   map.set("b", 2);

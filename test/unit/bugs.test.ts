@@ -10,8 +10,10 @@ const textsOf = (folder: string, ending: string): Map<string, string> =>
       .map((name) => [name, readFileSync(join(root, folder, name), "utf8")]),
   );
 
-/** What tests are made of elsewhere: the contract's checks, and what fault tests share. */
-const shared = [...textsOf("src/conformance", ".ts").values(), ...textsOf("test/support", ".ts").values()].join("\n");
+/** The tests outside the test files: the contract's checks, the restarts, and shared parts of fault tests. */
+const shared = ["src/conformance", "src/proof", "test/support"]
+  .flatMap((folder) => [...textsOf(folder, ".ts").values()])
+  .join("\n");
 
 const record = readFileSync(join(root, "test/bugs.md"), "utf8");
 const commands = [...record.matchAll(/`npm test -- --project=(\w+) ([^`"]*?)(?: -t "([^"]*)")?`/g)];

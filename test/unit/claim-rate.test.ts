@@ -7,13 +7,14 @@ import { layouts } from "../../src/id/layout.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { createApp } from "../../src/http/app.ts";
-import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { claimRate } from "../../src/serving/claim-rate.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
-import { listenOnSocket, listenOnTcp } from "../../src/http/server/listen.ts";
-import type { Tokens } from "../../src/http/access/tokens.ts";
+import { listenOnSocket, listenOnTcp } from "../../src/serving/listen.ts";
+import type { Tokens } from "../../src/serving/tokens.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi } from "../support/api.ts";
+import { anyToken } from "../support/tokens.ts";
 
 const headers = { "content-type": "application/json" };
 const cleanups: (() => unknown)[] = [];
@@ -21,7 +22,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
 
-/** Counts claims of a client until one is too many. Returns how many there were, and what the last one was told to wait. */
+/** Counts claims of a client until one is too many. Returns how many passed, and the wait in the last refusal. */
 function exhaust(rate: ReturnType<typeof claimRate>, client: string): { passed: number; retryAfterMs: number } {
   for (let passed = 0; ; passed++) {
     try {
@@ -33,7 +34,7 @@ function exhaust(rate: ReturnType<typeof claimRate>, client: string): { passed: 
   }
 }
 
-test("a client may make ten seconds' worth of claims at once, and then so many a second", async () => {
+test("a client may make ten seconds' worth of claims at once, and then this many a second", async () => {
   const clock = fakeClock();
   const rate = claimRate(100, clock);
   expect(exhaust(rate, "a")).toEqual({ passed: 1000, retryAfterMs: 10 });
@@ -47,7 +48,7 @@ test("a client may make ten seconds' worth of claims at once, and then so many a
   expect(exhaust(rate, "a").passed).toBe(1000);
 });
 
-test("a clock that is set back or ahead gives nobody more", () => {
+test("a clock that is set back or ahead allows no client more", () => {
   const clock = fakeClock();
   const rate = claimRate(1, clock);
   expect(exhaust(rate, "a").passed).toBe(10);
@@ -57,24 +58,24 @@ test("a clock that is set back or ahead gives nobody more", () => {
   }
 });
 
-test("each client has its own, however many there are", async () => {
+test("each client has its own rate, however many clients there are", async () => {
   const clock = fakeClock();
   const rate = claimRate(1, clock);
   expect(exhaust(rate, "a").passed).toBe(10);
   for (let i = 0; i < 9999; i++) rate.count(`b${i}`);
   expect(exhaust(rate, "a").passed).toBe(0);
-  // One more than are remembered, when those who made one claim have their whole number again.
+  // One client more than the limit, at a time when clients with a single claim have their full number again.
   await clock.advance(1000);
   rate.count("c");
   expect(exhaust(rate, "a").passed).toBe(1);
 });
 
-test("only claims count, whatever becomes of them", async () => {
+test("only claims count, whatever their result", async () => {
   const clock = fakeClock();
   const api = makeApi({ clock, claimRate: claimRate(1, clock) });
   const claim = (body: object): ReturnType<typeof api.call> => api.call("POST", "/v1/orders/leases", body);
   const { token, workerId } = (await claim({ now: clock.now() })).body;
-  // The first in a namespace is a claim of the daemon's own lease.
+  // The first request in a namespace makes the daemon claim its own lease.
   expect((await api.call("POST", "/v1/orders/ids")).status).toBe(200);
   for (let i = 0; i < 8; i++) expect((await claim({})).status).toBe(400);
   const { status, headers, body } = await claim({ now: clock.now() });
@@ -126,7 +127,7 @@ const claim = (registry: Registry): ReturnType<Registry["claim"]> => {
   return registry.claim(request);
 };
 
-test("the daemon's client waits where that is within its deadline, and else not", async () => {
+test("the daemon's client waits if that fits its deadline, and otherwise not", async () => {
   const { url, clock, refused } = await start();
   const hasty = connected(url, { operationTimeout: 4000 });
   for (let i = 0; i < 2; i++) await claim(hasty);
@@ -154,7 +155,7 @@ test("a client is a token, an address or a socket", async () => {
   const open = await start();
   expect([await made(open.url), await made(open.socket)]).toEqual([2, 2]);
   expect([await made(open.url), await made(open.socket)]).toEqual([0, 0]);
-  const closed = await start({ admit: (authorization) => authorization ?? "" });
+  const closed = await start(anyToken);
   expect([await made(closed.url, "a"), await made(closed.url, "b")]).toEqual([2, 2]);
   expect([await made(closed.url, "a"), await made(closed.socket, "b")]).toEqual([0, 0]);
 });

@@ -28,7 +28,7 @@ function makeToken(): string {
   return tokens.at(-1) ?? "";
 }
 
-/** A claim under way, and what becomes of it. */
+/** A running claim, and its result. */
 interface Attempt {
   settled: Claim | SnowleaseError | undefined;
 }
@@ -46,13 +46,13 @@ function attempt(options: Partial<LeaseOptions> = {}, on: Registry = registry, s
   return made;
 }
 
-/** The error that the claim has come to by now. */
+/** The error of the claim by now. */
 function errorOf({ settled }: Attempt): SnowleaseError {
   if (isSnowleaseError(settled)) return settled;
   throw new Error(`Expected a refusal, got ${JSON.stringify(settled)}.`);
 }
 
-/** The grant that the claim has come to by now. */
+/** The grant of the claim by now. */
 function grantOf({ settled }: Attempt): Grant {
   if (settled !== undefined && !(settled instanceof Error)) return settled.grant;
   throw new Error(`Expected a grant, got ${settled}.`);
@@ -65,8 +65,8 @@ async function granted(options: Partial<LeaseOptions> = {}): Promise<{ claim: Cl
   return { claim: made.settled as Claim, grant };
 }
 
-describe("a claim that looks like one of a clock that was set back", () => {
-  it("is asked once more, with the clock as it is then: the request may have been long under way", async () => {
+describe("a claim with a clock that seems to be set back", () => {
+  it("is asked once more, with the present clock: the request may have been on its way for long", async () => {
     const clocks: number[] = [];
     const slow: Registry = {
       ...registry,
@@ -83,7 +83,7 @@ describe("a claim that looks like one of a clock that was set back", () => {
     expect(clocks).toEqual([clock.now() - 800, clock.now()]);
   });
 
-  it("is refused when it still does", async () => {
+  it("is refused if the clock still seems to be set back", async () => {
     const answer: Refusal = {
       outcome: "rollback",
       workerId: 7,
@@ -137,7 +137,7 @@ describe("a claim that is refused", () => {
     expect(grantOf(waiting).fence).toBe(fence + 1);
   });
 
-  it("throws what it was refused with when `claimTimeout` is over, and not before", async () => {
+  it("throws its refusal when `claimTimeout` is over, and not before", async () => {
     await granted({ window: 60_000 });
     const waiting = attempt({ claimTimeout: 3000 });
     await clock.advance(2999);
@@ -147,7 +147,7 @@ describe("a claim that is refused", () => {
     expect(errorOf(waiting).details.retryAfterMs).toBe(57_000);
   });
 
-  it("does not wait where none will ever come free", async () => {
+  it("does not wait if none will ever come free", async () => {
     await registry.init({ namespace, layout: layouts.westid.fingerprint });
     await registry.pin(namespace, 0, "kept");
     for (const options of [{}, { workerId: 0 }]) {
@@ -169,7 +169,7 @@ describe("a claim that is refused", () => {
     expect(grantOf(near).workerId).toBe(0);
   });
 
-  it("throws at once what waiting does not mend", async () => {
+  it("throws at once if waiting cannot help", async () => {
     await granted();
     const twitter = attempt({ layout: layouts.twitter, claimTimeout: 5000 });
     const long = attempt({ window: 600_001, claimTimeout: 5000 });
@@ -190,7 +190,7 @@ describe("a claim that is refused", () => {
 });
 
 describe("a claim whose answer is lost", () => {
-  /** Loses the first so many claims, one way or the other. */
+  /** Loses the first claims, as requests or as replies. */
   function losing(count: number, what: "request" | "reply"): { lossy: Registry; calls: RegistryCall[] } {
     const calls: RegistryCall[] = [];
     const lose = (call: RegistryCall): "request" | "reply" | undefined =>
@@ -219,7 +219,7 @@ describe("a claim whose answer is lost", () => {
     expect((made.settled as Claim).since - 1_700_000_000_000).toBe((made.settled as Claim).asked);
   });
 
-  it("asks once where somebody has to mend something first", async () => {
+  it("asks once if an operator has to mend something first", async () => {
     let asked = 0;
     const damaged: Registry = {
       ...registry,
@@ -325,7 +325,7 @@ describe("the message of a refusal", () => {
     expect(error.details).toMatchObject({ namespace, refusal });
   });
 
-  it("counts what remains from the clock that is behind, and never says 0", () => {
+  it("counts the remaining time from the clock that is behind, and never says 0", () => {
     const at = (holders: number, registrys: number): number | undefined =>
       refusalError({ outcome: "exhausted", pool, freeAt: now, clock: registrys }, namespace, holders).details
         .retryAfterMs;

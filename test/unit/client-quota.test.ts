@@ -3,10 +3,10 @@ import type { Grant } from "../../src/rule/registry.ts";
 import { ClientQuota } from "../../src/http/access/client-quota.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type Api, makeApi } from "../support/api.ts";
+import { anyToken } from "../support/tokens.ts";
 
 const window = 60_000;
 const pool = { first: 0, last: 19 };
-const admit = (authorization: string | null): string => authorization ?? "";
 
 type Reply = Awaited<ReturnType<Api["call"]>>;
 
@@ -22,16 +22,16 @@ function start(percent = 25): {
     clock,
     registry: memoryRegistry({ clock }),
     pool,
-    tokens: { admit },
+    tokens: anyToken,
     quota: new ClientQuota(percent, clock),
   });
   const claim = (client = "a", body = {}): Promise<Reply> =>
-    api.call("POST", "/v1/orders/leases", { now: clock.now(), ...body }, { authorization: client });
+    api.call("POST", "/v1/orders/leases", { now: clock.now(), ...body }, { authorization: `Bearer ${client}` });
   return {
     api: { ...api, clock },
     claim,
     lease(method, { body: { token, workerId } }, body = {}, client = "a") {
-      const headers = { authorization: client };
+      const headers = { authorization: `Bearer ${client}` };
       return api.call(method, `/v1/orders/leases/${workerId}`, { token, now: clock.now(), ...body }, headers);
     },
     async fill(client = "a") {
@@ -68,7 +68,7 @@ test.each([
   expect(replies.filter(({ status }) => status === 201)).toHaveLength(most);
 });
 
-test("claims at once are no more than claims one by one, and a claim that is refused takes no place", async () => {
+test("claims in parallel get no more than claims one by one, and a refused claim takes no place", async () => {
   const { claim, fill } = start();
   const refused = await claim("a", { windowMs: 3_600_000 });
   expect(refused.status).toBe(400);
@@ -78,7 +78,7 @@ test("claims at once are no more than claims one by one, and a claim that is ref
   expect(await fill()).toHaveLength(5);
 });
 
-test("what is given back clean makes room at once, what is not when its window has passed", async () => {
+test("a clean give-back makes room at once, any other one when its window has passed", async () => {
   const { api, claim, lease, fill } = start();
   const [first, second] = await fill();
   if (first === undefined || second === undefined) throw new Error("Nothing was granted.");
@@ -103,18 +103,18 @@ test("leases count for as long as they are renewed", async () => {
   expect(await fill()).toHaveLength(5);
 });
 
-test("after a restart renewals tell what a client has, and none is refused", async () => {
+test("after a restart, renewals count the leases of a client, and none is refused", async () => {
   const { api, fill } = start();
   const granted = [...(await fill()), ...(await fill("b"))];
   const quota = new ClientQuota(25, api.clock);
-  const again = makeApi({ clock: api.clock, registry: api.registry, pool, tokens: { admit }, quota });
+  const again = makeApi({ clock: api.clock, registry: api.registry, pool, tokens: anyToken, quota });
   for (const { body } of granted) {
     const renewal = { token: body.token, now: api.clock.now() };
     const path = `/v1/orders/leases/${body.workerId}`;
-    expect((await again.call("PATCH", path, renewal, { authorization: "a" })).status).toBe(200);
+    expect((await again.call("PATCH", path, renewal, { authorization: "Bearer a" })).status).toBe(200);
   }
   const claim = { now: api.clock.now() };
-  expect((await again.call("POST", "/v1/orders/leases", claim, { authorization: "a" })).status).toBe(429);
+  expect((await again.call("POST", "/v1/orders/leases", claim, { authorization: "Bearer a" })).status).toBe(429);
 });
 
 test("a claim that is repeated because its answer was lost gets its grant again", async () => {
@@ -138,7 +138,7 @@ test("clients without a token are told apart by their addresses", async () => {
   expect(statuses).toEqual([201, 201, 201, 201, 201, 429]);
 });
 
-test("of more clients than are remembered, those who lease nothing are forgotten first", async () => {
+test("if there are too many clients to remember, those without leases are forgotten first", async () => {
   const clock = fakeClock();
   const quota = new ClientQuota(50, clock);
   const claim = (client: string, token: string, windowMs = window): Promise<unknown> => {

@@ -5,7 +5,7 @@ import { WallGate } from "../../src/generator/wall-gate.ts";
 
 const millisecond = 1_000_000n;
 
-/** A wall clock and a monotonic one of nanoseconds. Each reading takes a while: the value is the one of its end. */
+/** A wall clock and a monotonic one of nanoseconds. Each reading takes time: its value is the one at its end. */
 class Clocks implements Clock {
   /** On the monotonic clock. */
   time: bigint;
@@ -30,7 +30,7 @@ class Clocks implements Clock {
 
   async sleep(): Promise<void> {}
 
-  /** The time at which the wall clock shows `wall`, if nobody sets it. */
+  /** The time at which the wall clock shows `wall`, if no step changes it. */
   endOf(wall: number): bigint {
     return BigInt(wall) * millisecond - this.offset;
   }
@@ -74,7 +74,7 @@ describe("WallGate", () => {
     );
   });
 
-  it("comes as close to the end of a tick as the latest reading in any millisecond did", () => {
+  it("comes as close to the end of a tick as the latest reading in any millisecond", () => {
     const clocks = new Clocks(start);
     const gate = new WallGate(clocks);
     gate.read();
@@ -98,14 +98,14 @@ describe("WallGate", () => {
           const gate = new WallGate(clocks);
           clocks.time += by;
           const wall = gate.read();
-          // The first reading of all tells no more than that the millisecond has not ended yet.
+          // The very first reading only shows that the millisecond has not ended yet.
           expect(gate.before(wall + 1)).toBe(clocks.time);
         },
       ),
     );
   });
 
-  it("loses nothing by a reading that was interrupted", () => {
+  it("loses nothing by an interrupted reading", () => {
     const clocks = new Clocks(start);
     const gate = new WallGate(clocks);
     clocks.time += 999_000n;
@@ -172,7 +172,7 @@ describe("the machine's clock", () => {
     expect(systemClock.now()).toBeGreaterThanOrEqual(wall);
   });
 
-  it("does not spin for longer than it may", () => {
+  it("does not spin for longer than allowed", () => {
     const before = systemClock.nanos();
     systemClock.spin?.(systemClock.now() + 3_600_000, 2);
     expect(systemClock.nanos() - before).toBeGreaterThanOrEqual(2n * millisecond);

@@ -42,6 +42,7 @@ describe("with nothing given", () => {
         path: "/home/ada/.local/state/snowlease/registry.db",
         text: "sqlite:/home/ada/.local/state/snowlease/registry.db",
         redacted: "sqlite:/home/ada/.local/state/snowlease/registry.db",
+        makesFolder: true,
         parameters: {},
       },
       registryFrom: "default",
@@ -105,7 +106,7 @@ describe("precedence", () => {
     });
   });
 
-  it("puts a URL's query behind what is given beside the URL, and before all that is weaker than the URL", () => {
+  it("puts a URL's query after the options beside the URL, and before everything that is weaker than the URL", () => {
     written(JSON.stringify({ namespace: "file", maxWait: 1, maxTell: 1, reuse: "never" }));
     const env = {
       SNOWLEASE_REGISTRY: "sqlite:./a.db?namespace=query&maxWait=2&maxTell=2",
@@ -121,7 +122,7 @@ describe("precedence", () => {
     expect(config).toMatchObject({ namespace: "default", registryFrom: "named", registry: { kind: "memory" } });
   });
 
-  it("leaves out what is undefined and decides nothing of what is unique, and lets flags be that are no options", () => {
+  it("leaves out undefined values, decides nothing about unique options, and ignores flags that are not options", () => {
     expect(resolved({ options: { window: undefined }, flags: { json: true, namespace: undefined } }).sources).toEqual(
       {},
     );
@@ -150,7 +151,7 @@ describe("precedence", () => {
     );
   });
 
-  it("reads no worker ID from the environment, where an assigner does", () => {
+  it("reads no worker ID from the environment, since an assigner does that", () => {
     expect(resolved({ env: { SNOWLEASE_WORKER_ID: "abc" } }).workerId).toBeUndefined();
   });
 });
@@ -198,7 +199,7 @@ describe("times", () => {
     "99999999999",
   ])("%j are refused", (claimTimeout) => {
     expect(refusal({ options: { claimTimeout } })).toMatch(
-      /^Expected `claimTimeout` to be a time from 0 to 2147483647 ms.*; correct the option `claimTimeout`\.$/,
+      /^Expected `claimTimeout` to be a time from 0 to 2147483647 ms.*; correct the option `claimTimeout`[.:]/,
     );
   });
 });
@@ -210,7 +211,7 @@ describe("a window", () => {
     return leaseDefaults(resolved({ options }), fixed, kind);
   }
 
-  it("is a minute where the registry picks the worker ID, and so it is for a fixed one in a shared registry", () => {
+  it("is a minute if the registry picks the worker ID, and also for a fixed one in a shared registry", () => {
     expect(times({}, false, "sqlite")).toEqual({ window: 60_000, claimTimeout: 0, onLost: "switch" });
     expect(times({}, true, "daemon")).toEqual({ window: 60_000, claimTimeout: 60_000, onLost: "stop" });
   });
@@ -227,7 +228,7 @@ describe("a window", () => {
     expect(times({ maxWindow: "10s" }, false, "sqlite").window).toBe(10_000);
   });
 
-  it("and what goes with it is what was given", () => {
+  it("and its related options keep the given values", () => {
     const options = { window: "3s", claimTimeout: 0, onLost: "switch" };
     expect(times(options, true, "sqlite")).toEqual({ window: 3000, claimTimeout: 0, onLost: "switch" });
   });
@@ -254,7 +255,7 @@ describe("a window", () => {
     );
   });
 
-  it("longer than the longest that was given is refused", () => {
+  it("longer than the given maximum is refused", () => {
     expect(resolved({ options: { window: 60_000, maxWindow: "1m" } }).window).toBe(60_000);
     expect(refusal({ options: { maxWindow: "1m" }, env: { SNOWLEASE_WINDOW: "61s" } })).toBe(
       "Expected `window` to be at most 60000 ms (`maxWindow`), got `61000` (number); correct SNOWLEASE_WINDOW or the option `maxWindow`.",
@@ -314,7 +315,7 @@ describe("the pool", () => {
     [{ pool: 7 }, "`pool` to be a range"],
     [{ pool: { first: 1 } }, "`pool` to be a range"],
     [{ pool: { first: -1, last: 3 } }, "`pool.first`"],
-    [{ datacenter: 3 }, "to be the topmost of worker, without a gap"],
+    [{ datacenter: 3 }, "`datacenter` to be a field of the layout"],
     [{ layout: "rollback", process: 3 }, "to be the topmost of machine, process, without a gap"],
     [
       { layout: "rollback", machine: 8 },
@@ -328,7 +329,7 @@ describe("the pool", () => {
     [{ layout: "twitter", datacenter: "x" }, "`datacenter` to be an integer"],
     [{ layout: "twitter", datacenter: 3, pool: "0-9" }, "to overlap with 96-127"],
     [{ layout: "twitter", fields: { worker: 2 } }, "without a gap"],
-    [{ layout: "twitter", fields: { datacentre: 2 } }, "without a gap"],
+    [{ layout: "twitter", fields: { datacentre: 2 } }, "`datacentre` to be a field of the layout"],
     [{ fields: { worker: "2" } }, "`fields` to be an object of integers, got a value of the type object"],
     [
       { registry: "memory:?worker=x" },
@@ -394,23 +395,26 @@ describe("a bad value", () => {
   ])("is refused: %j", (options, message) => {
     const said = refusal({ options });
     expect(said).toContain(message);
-    expect(said).toMatch(/; correct the option `\w+`\.$|; correct the option `pool`/);
+    expect(said).toMatch(/[;?] [Cc]orrect the option `\w+`(?:\.$|: )|; correct the option `pool`/);
     expect(said).not.toContain("s3cret");
   });
 
   it.each([
     [{ flags: { "max-wait": "x" } }, "correct --max-wait."],
-    [{ env: { SNOWLEASE_MAX_WAIT: "" } }, "correct SNOWLEASE_MAX_WAIT."],
+    [
+      { env: { SNOWLEASE_MAX_WAIT: "" } },
+      "correct SNOWLEASE_MAX_WAIT: it is empty, so give it a value or leave it out.",
+    ],
     [
       { env: { SNOWLEASE_REGISTRY: "memory:?maxWait=x" } },
       "correct `maxWait` in the registry URL from SNOWLEASE_REGISTRY.",
     ],
-    [{ env: { SNOWLEASE_REGISTRY: "" } }, "correct SNOWLEASE_REGISTRY."],
+    [{ env: { SNOWLEASE_REGISTRY: "" } }, "correct SNOWLEASE_REGISTRY: it is empty,"],
     [{ flags: { layout: "x" } }, "correct --layout."],
     [{ options: { registry: "memory:?pool=x" } }, "correct `pool` in the registry URL from the option `registry`."],
     [{ flags: { listen: "localhost" } }, "correct --listen."],
     [{ flags: { listen: "[::1]:70000" } }, "correct --listen."],
-    [{ flags: { config: "" }, cwd: "/" }, "correct --config."],
+    [{ flags: { config: "" }, cwd: "/" }, "correct --config: it is empty,"],
     [{ env: { SNOWLEASE_LEASE_SOCKET: "", SNOWLEASE_LEASE_NAMESPACE: "default" } }, "correct SNOWLEASE_LEASE_SOCKET."],
   ])("is refused with its source: %j", (given, source) => {
     expect(refusal(given)).toContain(source);
@@ -421,7 +425,7 @@ describe("a bad value", () => {
     expect(refusal({ cwd: folder })).toContain(`got \`soon\` (string); correct \`maxWait\` in ${path}.`);
   });
 
-  it("is refused also where something stronger overrides it", () => {
+  it("is refused even if a stronger source overrides it", () => {
     expect(refusal({ options: { maxWait: 1 }, env: { SNOWLEASE_MAX_WAIT: "soon" } })).toContain("SNOWLEASE_MAX_WAIT");
     expect(refusal({ options: { maxWait: 1, registry: "memory:?maxWait=soon" } })).toContain("registry URL");
   });
@@ -466,7 +470,7 @@ describe("an unknown option", () => {
   });
 });
 
-describe("a variable that begins like ours", () => {
+describe("an unknown variable with our prefix", () => {
   it.each([
     ["SNOWLEASE_REGISTRI", "SNOWLEASE_REGISTRY"],
     ["SNOWLEASE_REGISTY", "SNOWLEASE_REGISTRY"],
@@ -498,16 +502,22 @@ describe("a variable that begins like ours", () => {
     expect(await warnings(() => resolved({ env: { [name]: "tcp://10.0.0.1:7070" } }))).toEqual([]);
   });
 
-  it("and is no other is warned of, once", async () => {
+  it("gives one warning if no similar one exists", async () => {
     const env = { SNOWLEASE_DASHBOARD_COLOUR: "blue" };
     const once =
       "Snowlease ignores the unknown variable `SNOWLEASE_DASHBOARD_COLOUR`; remove it, or give it another prefix.";
     const look = (): void => void [resolved({ env }), resolved({ env })];
     expect(await warnings(look)).toEqual([once]);
   });
+
+  it("gives a warning with the right name if there is one: a program may read the variable itself", async () => {
+    const hint =
+      "Snowlease ignores the unknown variable `SNOWLEASE_URL`; use `SNOWLEASE_REGISTRY`, if that is meant; else remove it, or give it another prefix.";
+    expect(await warnings(() => void resolved({ env: { SNOWLEASE_URL: "memory:" } }))).toEqual([hint]);
+  });
 });
 
-/** What this process is warned of meanwhile. */
+/** The warnings of this process during this work. */
 async function warnings(run: () => unknown): Promise<string[]> {
   const messages: string[] = [];
   const listen = ({ message }: Error): void => void messages.push(message);
@@ -521,21 +531,21 @@ async function warnings(run: () => unknown): Promise<string[]> {
 describe("a config file that is found in the folder", () => {
   const refused = (env: Record<string, string> = {}): string => refusal({ env, cwd: folder });
 
-  it("counts where its owner alone may write to it, or the group of this process", () => {
+  it("counts if only its owner, or the group of this process, may write to it", () => {
     for (const mode of [0o600, 0o644, 0o664, 0o660]) {
       chmodSync(written('{"namespace": "mine"}'), mode);
       expect(resolved({ cwd: folder }).namespace).toBe("mine");
     }
   });
 
-  it.each([0o666, 0o646, 0o602])("is refused where every user may write to it: %o", (mode) => {
-    const path = written('{"namespace": "anybody"}');
+  it.each([0o666, 0o646, 0o602])("is refused if every user may write to it: %o", (mode) => {
+    const path = written('{"namespace": "shared"}');
     chmodSync(path, mode);
     expect(refused()).toMatch(/snowlease\.json is writable for every user; .*chmod o-w/);
-    expect(resolved({ flags: { config: path }, cwd: folder }).namespace).toBe("anybody");
+    expect(resolved({ flags: { config: path }, cwd: folder }).namespace).toBe("shared");
   });
 
-  it("is followed through a link to a file that counts, and refused through one that does not", () => {
+  it("is followed through a link to a file that counts, and refused through a link to another file", () => {
     const target = written('{"namespace": "linked"}', "target.json");
     symlinkSync(target, join(folder, "snowlease.json"));
     expect(resolved({ cwd: folder }).namespace).toBe("linked");
@@ -544,7 +554,7 @@ describe("a config file that is found in the folder", () => {
   });
 
   it.runIf(process.getuid?.() === 0)(
-    "is refused where it is another user's, or another group's to write (needs root)",
+    "is refused if it is another user's, or another group may write to it (needs root)",
     () => {
       const path = written('{"namespace": "theirs"}');
       chownSync(path, 1234, 0);
@@ -580,7 +590,7 @@ describe("a config file that is found in the folder", () => {
     expect(resolved({ env, cwd: folder }).registry).toMatchObject({ kind: "sqlite" });
   });
 
-  it.runIf(process.platform === "linux")("that is a pipe is refused, and not waited for", () => {
+  it.runIf(process.platform === "linux")("that is a pipe is refused at once", () => {
     execFileSync("mkfifo", [join(folder, "snowlease.json")]);
     expect(refused()).toContain("is not a regular file");
   });
@@ -591,7 +601,7 @@ describe("a config file", () => {
     expect(resolved({ cwd: folder }).sources).toEqual({});
   });
 
-  it("is the one that a flag names, else the environment", () => {
+  it("is the one that a flag names, or else the environment", () => {
     written('{"namespace": "first"}', "1.json");
     written('{"namespace": "second"}', "2.json");
     const env = { SNOWLEASE_CONFIG: join(folder, "2.json") };
@@ -617,7 +627,7 @@ describe("a config file", () => {
   });
 
   it.each<[string, string | Uint8Array, string]>([
-    ["empty", "", "is not JSON"],
+    ["empty", "", "is empty; write one JSON object into it"],
     ["cut off", '{\n  "maxWait": 1,\n', "is not JSON (line 3, column 1)"],
     ["with a comment", '{"maxWait": 1, // s3cret\n}', "is not JSON"],
     ["unquoted", "{registry: redis://:s3cret@h}", "is not JSON"],
@@ -641,7 +651,7 @@ describe("a config file", () => {
     expect(resolved({ cwd: folder }).namespace).toBe("orders");
   });
 
-  it("that is named has to be there, and to be a file", () => {
+  it("must exist and be a file if it is named", () => {
     mkdirSync(join(folder, "d"));
     expect(refusal({ flags: { config: "none.json" }, cwd: folder })).toContain("none.json does not exist");
     expect(refusal({ env: { SNOWLEASE_CONFIG: "d/none.json" }, cwd: folder })).toContain("d/none.json does not exist");
@@ -675,7 +685,7 @@ describe("a child of exec", () => {
     }
   });
 
-  it("borrows where it names the registry of the lease itself, however that is written", () => {
+  it("borrows if it names the registry of the lease itself, however that is written", () => {
     const registries = [
       [`sqlite:${resolve("a b.db")}`, "sqlite:./a%20b.db?namespace=orders"],
       [`sqlite:${resolve("a b.db")}`, `sqlite:///${resolve("a b.db").slice(1)}`],
@@ -688,7 +698,7 @@ describe("a child of exec", () => {
     }
   });
 
-  it("claims for itself in another registry that it names itself, not in one of its surroundings", () => {
+  it("claims for itself in another registry that it names itself, not in one of its environment", () => {
     const env = { ...lent, SNOWLEASE_LEASE_REGISTRY: "sqlite:/a.db", SNOWLEASE_REGISTRY: "sqlite:/b.db" };
     expect(resolved({ options: { namespace: "orders" }, env }).registryFrom).toBe("borrowed");
     for (const registry of ["sqlite:/b.db", memoryRegistry()]) {
@@ -697,7 +707,7 @@ describe("a child of exec", () => {
     }
   });
 
-  it("has the wishes that it utters itself, and none of its surroundings", () => {
+  it("keeps its own wishes, and none of its environment", () => {
     const env = {
       ...lent,
       SNOWLEASE_POOL: "1-2",
@@ -723,13 +733,13 @@ describe("a child of exec", () => {
     expect(resolved({ options, env: lent })).toMatchObject({ registryFrom: "borrowed", layout: layouts.westid });
   });
 
-  it("borrows where it names no namespace, whatever that of the lease is", () => {
+  it("borrows if it names no namespace, whatever the namespace of the lease is", () => {
     expect(resolved({ env: lent })).toMatchObject({ registryFrom: "borrowed", namespace: "orders" });
     const named = { ...lent, SNOWLEASE_LEASE_REGISTRY: "memory:" };
     expect(resolved({ options: { registry: "memory:" }, env: named })).toMatchObject({ registryFrom: "borrowed" });
   });
 
-  it("that names another namespace claims it in a registry that is named, and in no other", () => {
+  it("that names another namespace claims it only in a named registry", () => {
     const options = { namespace: "audit" };
     expect(refusal({ options, env: lent })).toBe(
       "This process was started with a lease of namespace `orders` to borrow, and asks for namespace `audit` without a registry; " +
@@ -745,14 +755,14 @@ describe("a child of exec", () => {
     }
   });
 
-  it("has the layout of the lease, not that of its surroundings, which a flag of `exec` may have overridden", () => {
+  it("has the layout of the lease, not that of its environment, which a flag of `exec` may have overridden", () => {
     const env = { ...lent, SNOWLEASE_LAYOUT: "westid" };
     expect(resolved({ env })).toMatchObject({ registryFrom: "borrowed", layout: layouts.twitter });
   });
 });
 
 describe("the table of options", () => {
-  it("has for each a flag and a name in the environment that it is read by", () => {
+  it("has a flag and a name in the environment for each option", () => {
     for (const { flag, env, scopes } of optionTable) {
       expect(flag === undefined).toBe(!scopes.some((scope) => scope === "cli" || scope === "daemon"));
       expect(env).toBe(flag && `SNOWLEASE_${flag.slice(2).replaceAll("-", "_").toUpperCase()}`);
@@ -788,7 +798,7 @@ describe("a token for a daemon", () => {
     expect(resolved({ env: { ...env, SNOWLEASE_REGISTRY: "memory:" } }).registry).not.toHaveProperty("token");
   });
 
-  it("is in no message, and in no text that is shown", () => {
+  it("is in no message, and in no displayed text", () => {
     expect(refusal({ env: { SNOWLEASE_TOKEN: "s3cret text" } })).toBe(
       "Expected `token` to be 1 to 1024 visible ASCII characters, got another text; correct SNOWLEASE_TOKEN.",
     );

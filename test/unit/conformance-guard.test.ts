@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { lacksOf } from "../../src/proof/lacks.ts";
 
 const root = join(import.meta.dirname, "../..");
 
-/** What stores of one kind share: no registry by itself. */
+/** Shared parts of stores of one kind: not a registry. */
 const kinds = ["in-one-step", "compare-and-set"];
 
 /** Adapters are the other folders of src/registries, or the folders of their dialects. */
@@ -29,7 +30,7 @@ function read(path: string): string {
   }
 }
 
-/** Whether a test file hands this adapter to the contract, unconditionally. */
+/** Whether a test file passes this adapter to the contract, unconditionally. */
 function runsConformance(text: string, adapter: string): boolean {
   const imports = /^import \{ runConformance \} from "\.\.\/support\/run-conformance\.ts";$/m.test(text);
   return imports && new RegExp(`^\\s*runConformance\\("${adapter}", `, "m").test(text);
@@ -49,15 +50,17 @@ describe("every registry is held to the contract", () => {
   }
 
   for (const adapter of adapters) {
-    test(`${adapter} lacks no receipts, and only a daemon's are not the rule's text, and only a daemon separates no copies`, () => {
+    test(`${adapter} lacks no receipts, drops and lists namespaces, and only a daemon's are not the rule's text, and only a daemon separates no copies`, () => {
+      const { receipts, drops, "lists-namespaces": lists, "plain-receipts": plain, copies } = lacksOf(adapter);
+      expect([receipts, drops, lists]).toEqual([undefined, undefined, undefined]);
+      expect([plain !== undefined, copies !== undefined]).toEqual([adapter === "daemon", adapter === "daemon"]);
+      // Its test has all of them.
       const text = read(`test/conformance/${adapter}.test.ts`);
-      expect(text.replaceAll('"plain-receipts":', "")).not.toMatch(/\breceipts"?: ["`]/);
-      expect(text.includes('"plain-receipts":')).toBe(adapter === "daemon");
-      expect(/\bcopies"?: ["`]/.test(text)).toBe(adapter === "daemon");
+      expect(text).not.toMatch(/\b(?:receipts|drops|lists-namespaces)"?: ["`]/);
     });
   }
 
-  test("a test file that is missing, names another registry or leaves the contract out does not count", () => {
+  test("a missing test file, or one that names another registry or leaves the contract out, does not count", () => {
     const text = read("test/conformance/memory.test.ts");
     expect(runsConformance(text, "memory")).toBe(true);
     expect(runsConformance(text, "redis")).toBe(false);

@@ -53,7 +53,7 @@ function connectTo(...addresses: string[]): Registry {
   return registry;
 }
 
-/** Stands before a daemon, and keeps answers to GET back until `release` is called. */
+/** Stands before a daemon, and holds back answers to GET until `release` is called. */
 async function slowReads(url: string): Promise<{ url: string; release: () => void }> {
   let release = (): void => {};
   const released = new Promise<void>((resolve) => (release = resolve));
@@ -89,7 +89,7 @@ async function silent(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-const nobody = "http://127.0.0.1:9";
+const closedAddress = "http://127.0.0.1:9";
 
 async function stateOf(store: Registry): Promise<unknown[]> {
   return (await store.workers(namespace)).map(({ workerId, state }) => [workerId, state]);
@@ -109,14 +109,14 @@ describe("daemons of two registries in one list", () => {
         ),
       });
     }
-    // A claim that used nothing leaves its worker ID free at once, or as soon as the clock has passed its begin.
+    // A claim without any ID leaves its worker ID free at once, or as soon as the clock has passed its begin.
     for (const { store } of [a, b]) {
       expect(await stateOf(store)).toEqual([[0, expect.stringMatching(/free|resting/)]]);
       expect(await store.worker(namespace, 0)).toMatchObject({ clean: true });
     }
   });
 
-  test("are refused also where the namespace exists at one of them only", async () => {
+  test("are refused even if the namespace exists at one of them only", async () => {
     const [a, b] = [await another(), { url: await daemonOf(memoryRegistry()) }];
     const message = /does not exist at the second one/;
     await expect(connectTo(a.url, b.url).claim(claimRequest())).rejects.toMatchObject({
@@ -127,7 +127,7 @@ describe("daemons of two registries in one list", () => {
     await expect(connectTo(b.url, a.url).claim(claimRequest())).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
-  test("are refused where the namespace does not exist at any of them yet", async () => {
+  test("are refused if the namespace does not exist at any of them yet", async () => {
     const urls = [await daemonOf(memoryRegistry()), await daemonOf(memoryRegistry())];
     await expect(connectTo(...urls).claim(claimRequest())).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
@@ -148,7 +148,7 @@ describe("daemons of two registries in one list", () => {
     await expect(claimed).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
-  test("are found by a late answer, too: the next renewal is lost", async () => {
+  test("are also found by a late answer: the next renewal is lost", async () => {
     const [a, b] = [await another(), await another()];
     const late = await slowReads(b.url);
     const registry = connectTo(a.url, late.url);
@@ -174,7 +174,7 @@ describe("daemons of one registry", () => {
   test("grant, whatever else is in the list", async () => {
     const store = memoryRegistry();
     const urls = [await daemonOf(store), await daemonOf(store)];
-    for (const more of [[], [nobody], [await silent()]]) {
+    for (const more of [[], [closedAddress], [await silent()]]) {
       for (const list of [
         [...urls, ...more],
         [...more, ...urls],
@@ -185,7 +185,7 @@ describe("daemons of one registry", () => {
     }
   });
 
-  test("grant where the claim makes the namespace", async () => {
+  test("grant if the claim makes the namespace", async () => {
     const store = memoryRegistry();
     const registry = connectTo(await daemonOf(store), await daemonOf(store));
     expect(await registry.claim(claimRequest())).toMatchObject({ outcome: "granted" });
@@ -220,7 +220,7 @@ describe("the doctor", () => {
     expect(await findings(a.url, b.url)).toEqual([["fail", expect.stringContaining(`${a.url} and ${b.url}`)]]);
     expect(await findings(none, b.url)).toEqual([["fail", expect.stringContaining(`${b.url} and ${none}`)]]);
     expect(await findings(a.url, await daemonOf(a.store))).toEqual([["ok", expect.any(String)]]);
-    expect(await findings(a.url, nobody)).toEqual([["warn", expect.stringContaining(nobody)]]);
+    expect(await findings(a.url, closedAddress)).toEqual([["warn", expect.stringContaining(closedAddress)]]);
     expect(await findings(a.url)).toEqual([]);
   });
 });

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { RecentTicks } from "../../src/generator/recent-ticks.ts";
-import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, Registry, Renewal, WorkerRecord } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -58,7 +58,7 @@ async function addressOf(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** An HTTP server that is no daemon. */
+/** An HTTP server that is not a daemon. */
 async function impostor(listener: (...exchange: Parameters<RequestListener>) => unknown): Promise<string> {
   const server = createServer((request, response) => void listener(request, response));
   const address = await addressOf(server);
@@ -66,7 +66,7 @@ async function impostor(listener: (...exchange: Parameters<RequestListener>) => 
   return address;
 }
 
-/** Something that listens and does this to each connection. */
+/** A server that treats each connection in the given way. */
 async function listener(behave: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>();
   const server = createTcpServer((socket) => {
@@ -79,8 +79,8 @@ async function listener(behave: (socket: Socket) => void): Promise<string> {
   return address;
 }
 
-/** An address at which nobody listens. */
-async function nobody(): Promise<string> {
+/** An address with a closed port. */
+async function closedAddress(): Promise<string> {
   const server = createTcpServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -111,13 +111,13 @@ function problem(status: number, code: string, more: object = {}): RequestListen
   };
 }
 
-describe("what is not a daemon is REGISTRY_UNAVAILABLE, with its address", () => {
+describe("a server that is not a daemon is REGISTRY_UNAVAILABLE, with its address", () => {
   test.each<[string, () => Promise<string>]>([
-    ["nobody", nobody],
-    ["somebody who says nothing", () => listener(() => {})],
-    ["somebody who hangs up", () => listener((socket) => socket.destroy())],
+    ["a closed port", closedAddress],
+    ["a silent server", () => listener(() => {})],
+    ["a server that hangs up", () => listener((socket) => socket.destroy())],
     [
-      "somebody who hangs up after the request",
+      "a server that hangs up after the request",
       () => listener((socket) => socket.once("data", () => socket.destroy())),
     ],
     ["another protocol", () => listener((socket) => socket.end("220 smtp ready\r\n"))],
@@ -151,7 +151,7 @@ describe("what is not a daemon is REGISTRY_UNAVAILABLE, with its address", () =>
     ["other JSON", () => impostor((_, response) => response.end('{"workerId":"7"}'))],
     ["a grant without a fence", () => impostor((_, response) => response.end('{"workerId":7,"from":1,"until":2}'))],
     [
-      "more than anybody asked for",
+      "more than the request asked for",
       () => impostor((_, response) => response.end(JSON.stringify(grant).padEnd(4 * 1024 * 1024 + 1))),
     ],
   ])("%s", async (_, make) => {
@@ -177,7 +177,7 @@ test.each([
   [503, "REGISTRY_UNAVAILABLE"],
 ] as const)("a code of status %i that only a newer daemon has counts as %s", async (status, code) => {
   const address = await impostor(problem(status, "OUT_OF_COFFEE"));
-  const error = await connectTo([address], 300)
+  const error = await connectTo([address], 2000)
     .claim(request)
     .catch((error: unknown) => error);
   expect(error).toMatchObject({ code, message: expect.stringMatching(/^It is so\. .*OUT_OF_COFFEE/) });
@@ -204,7 +204,7 @@ describe("a lease that is lost", () => {
     expect(await registry.release(renewal)).toEqual({ outcome: "lost", ...lost });
   });
 
-  test("as a claim is so where the daemon says why, and else an error", async () => {
+  test("is lost for a claim, too, if the daemon says why, and otherwise an error", async () => {
     const told = connectTo([await impostor(problem(410, "LEASE_LOST", { details: { reason: "cloned" } }))]);
     expect(await told.claim(request)).toEqual({ outcome: "lost", reason: "cloned" });
     const untold = connectTo([await impostor(problem(410, "LEASE_LOST"))]);
@@ -214,8 +214,8 @@ describe("a lease that is lost", () => {
 
 describe("of several addresses", () => {
   test.each<[string, () => Promise<string>]>([
-    ["nobody answers at", nobody],
-    ["somebody keeps silent at", () => listener(() => {})],
+    ["no server listens at", closedAddress],
+    ["a server keeps silent at", () => listener(() => {})],
     ["a connection breaks at", () => listener((socket) => socket.once("data", () => socket.destroy()))],
     ["a page comes from", () => impostor((_, response) => response.end("<html>"))],
     ["a registry is unavailable at", () => impostor(problem(503, "REGISTRY_UNAVAILABLE"))],
@@ -226,11 +226,11 @@ describe("of several addresses", () => {
     ["the token is not enough at", () => impostor(problem(403, "FORBIDDEN"))],
     ["the schema is too new for", () => impostor(problem(500, "SCHEMA_INCOMPATIBLE"))],
   ])("the next one is asked when %s the first", async (_, make) => {
-    const registry = connectTo([await make(), await daemonOf(memoryRegistry())], 1000);
+    const registry = connectTo([await make(), await daemonOf(memoryRegistry())], 4000);
     expect(await registry.claim(request)).toMatchObject({ outcome: "granted", workerId: 0 });
   });
 
-  test("the one that answered last is asked first", async () => {
+  test("the address that answered last is asked first", async () => {
     let asked = 0;
     const first = await impostor((incoming, response) => {
       asked++;
@@ -241,11 +241,11 @@ describe("of several addresses", () => {
     expect(asked).toBe(1);
   });
 
-  test("a refusal of one counts more than the silence of another", async () => {
+  test("a refusal from one address counts more than the silence of another", async () => {
     const quarantine = await impostor(problem(503, "QUARANTINE", { retryAfterMs: 60_000 }));
     for (const addresses of [
-      [quarantine, await nobody()],
-      [await nobody(), quarantine],
+      [quarantine, await closedAddress()],
+      [await closedAddress(), quarantine],
     ]) {
       await expect(connectTo(addresses).claim(request)).rejects.toMatchObject({
         code: "QUARANTINE",
@@ -256,27 +256,27 @@ describe("of several addresses", () => {
     }
   });
 
-  test("of one that does not know the token and one that is started just now, the second one answers", async () => {
-    const later = await nobody();
+  test("one daemon does not know the token, and another one is just starting: the second one answers", async () => {
+    const later = await closedAddress();
     const registry = connectTo([await impostor(problem(401, "UNAUTHORIZED")), later]);
     const claimed = registry.claim(request);
     await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
     expect(await claimed).toMatchObject({ outcome: "granted" });
   });
 
-  test("what a daemon says of its registry is told, though nobody answers any more later", async () => {
+  test("the error repeats what a daemon said of its registry, even if no daemon answers later", async () => {
     let asked = 0;
     const address = await impostor((incoming, response) => {
       if (asked++ === 0) problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
     });
-    await expect(connectTo([address], 500).ping()).rejects.toMatchObject({
+    await expect(connectTo([address], 2000).ping()).rejects.toMatchObject({
       code: "REGISTRY_UNAVAILABLE",
       message: "It is so.",
     });
     expect(asked).toBeGreaterThan(1);
   });
 
-  test("a token that none of them knows is told at once", async () => {
+  test("a token that no daemon knows is reported at once", async () => {
     let asked = 0;
     const address = await impostor((incoming, response) => {
       asked++;
@@ -286,18 +286,18 @@ describe("of several addresses", () => {
     expect(asked).toBe(2);
   });
 
-  test("one that tells to wait for long does not keep from asking one that comes back", async () => {
-    const later = await nobody();
+  test("a daemon that asks for a long wait does not keep the client from asking one that comes back", async () => {
+    const later = await closedAddress();
     const busy = await impostor(problem(429, "RATE_LIMITED", { retryAfterMs: 60_000 }));
     const claimed = connectTo([busy, later]).claim(request);
     await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(later).port) });
     expect(await claimed).toMatchObject({ outcome: "granted" });
   });
 
-  test("a refusal that no other would answer otherwise is final", async () => {
+  test("a refusal is final if no other daemon would answer otherwise", async () => {
     let asked = 0;
     const second = await impostor((incoming, response) => {
-      // Beside a claim, each address is asked for the id of the namespace.
+      // Beside a claim, the client asks each address for the id of the namespace.
       if (incoming.method !== "GET") asked++;
       problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
     });
@@ -309,7 +309,10 @@ describe("of several addresses", () => {
 
 describe("an answer that was lost", () => {
   /** A daemon behind a wire that hangs up instead of answering, the first time. */
-  async function losingOnce(registry: Registry): Promise<{ address: string; asked: () => number }> {
+  async function losingOnce(
+    registry: Registry,
+    beforeLoss: () => unknown = () => undefined,
+  ): Promise<{ address: string; asked: () => number }> {
     let asked = 0;
     const daemon = await daemonOf(registry);
     const address = await impostor(async (incoming, response) => {
@@ -321,7 +324,10 @@ describe("an answer that was lost", () => {
       const type = { "content-type": headers["content-type"] ?? "application/json" };
       const answer = await fetch(daemon + incoming.url, { method, headers: type, ...body });
       const text = await answer.text();
-      if (asked === 1) return void response.destroy();
+      if (asked === 1) {
+        await beforeLoss();
+        return void response.destroy();
+      }
       response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" }).end(text);
     });
     return { address, asked: () => asked };
@@ -345,7 +351,35 @@ describe("an answer that was lost", () => {
     expect(await releasing.release(key)).toEqual({ outcome: "released" });
   });
 
-  test("leaves a forced release, an unpinning and a pruning unknown: doing it twice could hit somebody else", async () => {
+  test("is asked for again with the clock of that moment", async () => {
+    const clock = fakeClock();
+    const memory = memoryRegistry({ clock });
+    const asked = { ...request, clock: clock.now() };
+    const { workerId, fence } = (await memory.claim(asked)) as Grant;
+    const { address } = await losingOnce(memory, () => clock.advance(11_000));
+    const registry = daemonRegistry([address, await daemonOf(memory)], { operationTimeout: 60_000, clock });
+    cleanups.push(() => registry.close());
+    const renewal = { namespace: "orders", workerId, fence, token: request.token, nextTurn: "b", window: 60_000 };
+    const { until } = (await registry.renew({ ...renewal, clock: clock.now() })) as Renewal;
+    expect(until).toBe(asked.clock + 60_000);
+  });
+
+  test("stays unknown if the refusal that follows does not clear it up", async () => {
+    for (const [status, code] of [
+      [409, "CLOCK_SKEW"],
+      [503, "QUARANTINE"],
+    ] as const) {
+      const { address } = await losingOnce(memoryRegistry());
+      const refusing = await impostor(problem(status, code, { retryAfterMs: 60_000 }));
+      const key = { namespace: "orders", workerId: 0, fence: 1, token: request.token, clock: Date.now() };
+      await expect(connectTo([address, refusing]).renew({ ...key, window: 60_000 })).rejects.toMatchObject({
+        code: "REGISTRY_UNAVAILABLE",
+        cause: { code },
+      });
+    }
+  });
+
+  test("leaves a forced release, an unpinning and a pruning unknown: a repeated one could hit another holder", async () => {
     const memory = memoryRegistry();
     await memory.claim(request);
     const calls: ((registry: Registry) => Promise<unknown>)[] = [
@@ -363,8 +397,8 @@ describe("an answer that was lost", () => {
   });
 });
 
-test("what never arrived is sent again until a daemon is there", async () => {
-  const address = await nobody();
+test("a request that never arrived is sent again until a daemon is there", async () => {
+  const address = await closedAddress();
   const registry = connectTo([address]);
   const released = registry.forceRelease({ namespace: "orders", workerId: 0, force: true });
   await daemonOf(memoryRegistry(), { host: "127.0.0.1", port: Number(new URL(address).port) });
@@ -394,7 +428,7 @@ test("many pages of large recents are one list", async () => {
     await memory.release({ ...key, used: { until: grant.until, recents } });
   }
   const registry = connectTo([await daemonOf(memory)]);
-  // Digests: to compare, or to print, this many bytes takes a matcher seconds.
+  // Digests: a matcher needs seconds to compare or print this many bytes.
   const digested = (records: readonly WorkerRecord[]): unknown[] =>
     records.map(({ recents, ...rest }) => {
       return {
@@ -432,13 +466,13 @@ test("many pages of history with long labels are one list, oldest first", async 
   expect(first).toEqual((await memory.history("orders", 0, { limit: 1 }))[0]);
 });
 
-test("a page of nothing is the last one, whatever it says", async () => {
+test("an empty page is the last one, even if it announces more", async () => {
   const address = await impostor((_, response) => response.end('{"workers":[],"rows":[],"next":7}'));
   const registry = connectTo([address]);
   expect([await registry.workers("orders"), await registry.history("orders", 0)]).toEqual([[], []]);
 });
 
-test("recents as large as they get are given back over the wire", async () => {
+test("recents of the maximum size are given back over the wire", async () => {
   const memory = memoryRegistry();
   const registry = connectTo([await daemonOf(memory)]);
   const grant = await registry.claim(request);
@@ -468,7 +502,7 @@ test("a Unix socket is an address", async () => {
   expect((await registry.ping()).durability).toContain("Nothing survives");
 });
 
-test("user and password go along, and are in no message", async () => {
+test("user and password are sent along, and are in no message", async () => {
   let authorization: string | undefined;
   const address = await impostor((incoming, response) => {
     authorization = incoming.headers.authorization;
@@ -481,11 +515,11 @@ test("user and password go along, and are in no message", async () => {
   expect(JSON.stringify([error, (error as Error).message])).not.toMatch(/cret/);
 });
 
-test.each([[[]], [["redis://localhost"]], [["localhost:7070"]]])("%j is no address", (addresses: string[]) => {
+test.each([[[]], [["redis://localhost"]], [["localhost:7070"]]])("%j is not an address", (addresses: string[]) => {
   expect(() => daemonRegistry(addresses)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
 });
 
-test("a registry that was closed refuses, also what is under way", async () => {
+test("a closed registry refuses all calls, even running ones", async () => {
   const registry = connectTo([await listener(() => {})], 60_000);
   const asked = registry.ping();
   asked.catch(() => {});
@@ -499,9 +533,11 @@ test("fields and headers that this client does not know, in answers and problems
   const clock = fakeClock();
   const listen = { host: "127.0.0.1", port: 0 };
 
-  /** Does everything that a client can ask for. Returns what it was answered, with each id and era of the namespace in its place. */
+  /** Does everything that a client can do. Returns the answers, with each id and era of the namespace in their place. */
   async function tour(url: string): Promise<unknown> {
-    const registry = connectTo([url]);
+    // With the system's clock, a request that this process sends a millisecond late would show that.
+    const registry = daemonRegistry([url], { clock });
+    cleanups.push(() => registry.close());
     const asked = { ...request, pool: { first: 0, last: 0 }, clock: clock.now() };
     const key = { namespace: "orders", workerId: 0, fence: 1, token: asked.token };
     const answers = [await registry.init({ namespace: "orders", layout: request.layout })];

@@ -19,7 +19,7 @@ const program = `
   const release = process.argv[1] === "stuck" ? () => new Promise((done) => setTimeout(done, 1e6)) : memory.release;
   const daemon = await startDaemon({ registry: { ...memory, release }, listen: { host: "127.0.0.1", port: 0 } });
   console.log(daemon.url);
-  // Late enough for an end at once to come before it.
+  // Late enough that an immediate end comes before it.
   process.on("SIGHUP", () => setTimeout(() => console.log("still here"), 100));
   await closeOnSignals(daemon);
   process.exit(["SIGTERM", "SIGINT", "SIGHUP"].reduce((sum, name) => sum + process.listenerCount(name), -1));
@@ -49,7 +49,7 @@ async function run(how: "quick" | "stuck"): Promise<{ child: ChildProcess; logge
 }
 
 test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
-  "%s drains, gives the worker IDs back and takes the listeners away",
+  "%s drains, gives the worker IDs back and removes the signal handlers",
   async (signal) => {
     const { child, logged } = await run("quick");
     child.kill(signal);
@@ -58,7 +58,7 @@ test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
   },
 );
 
-test("a second signal ends a drain that waits, unless it is a SIGHUP", async () => {
+test("a second signal ends a waiting drain, unless it is a SIGHUP", async () => {
   const { child, logged } = await run("stuck");
   child.kill("SIGTERM");
   await logged("draining");

@@ -77,7 +77,7 @@ async function refuses(url: string): Promise<boolean> {
   }
 }
 
-test("100,000 IDs at once are all different and in order", async () => {
+test("100,000 IDs in one request are all different and in order", async () => {
   const { url } = await start();
   const { status, body } = await post(`${url}/v1/orders/ids`, { count: 100_000 });
   expect(status).toBe(200);
@@ -86,7 +86,7 @@ test("100,000 IDs at once are all different and in order", async () => {
   expect(ids.every((id, i) => i === 0 || id > (ids[i - 1] ?? 0n))).toBe(true);
 });
 
-test("callers at once share the daemon's worker ID, and never get the same ID", async () => {
+test("parallel callers share the daemon's worker ID, and never get the same ID", async () => {
   const { url } = await start();
   const replies = await Promise.all(Array.from({ length: 50 }, () => post(`${url}/v1/orders/ids`, { count: 100 })));
   const ids = replies.flatMap(({ body }) => body.ids);
@@ -113,7 +113,7 @@ test("a drain finishes what is in flight, takes nothing new, gives its own worke
   expect(lines.map(({ event }) => event)).toEqual(["listening", "draining", "claimed", "released", "stopped"]);
 });
 
-test("once its worker IDs are given back, a daemon claims none for whoever still asks", async () => {
+test("once its worker IDs are given back, a daemon claims none for callers that still ask", async () => {
   const registry = memoryRegistry();
   const holder = { host: "here", ip: "127.0.0.1", pid: 1, instance: "daemon" };
   const source = ownLeases(
@@ -205,7 +205,7 @@ test("the life of the daemon's own lease is in the log, and no token", async () 
   };
   const { url, lines } = await start({ registry: { ...memory, claim }, window: 150 });
   await post(`${url}/v1/orders/ids`);
-  // Its window may have passed before it is looked for another one.
+  // The window of the replaced lease may pass before the daemon looks for another one.
   await memory.pin("orders", 0, "not again");
   await memory.forceRelease({ namespace: "orders", workerId: 0, force: true });
   await expect.poll(() => lines.map(({ event }) => event)).toEqual(["listening", "claimed", "lost", "switched"]);
@@ -228,7 +228,7 @@ test("its own lease keeps to what its namespace needs and allows, and makes one 
     const [record] = await memory.workers(namespace);
     return (record?.until ?? 0) - (record?.seenClock ?? 0);
   };
-  // What they asked for, and the ms that the asking took.
+  // The requested limits, and the ms that the request took.
   expect(Math.floor((await windowOf("short")) / 1000)).toBe(5);
   expect(Math.floor((await windowOf("slow")) / 1000)).toBe(4);
   expect(await memory.describe("fresh")).toMatchObject({ maxWindow: 90_000 });
@@ -260,7 +260,7 @@ test("a request that comes before a deferred registry is open waits for it", asy
   await starting;
 });
 
-/** Some turns of the event loop, in which whatever is ready would happen. */
+/** Some turns of the event loop, in which all that is ready would happen. */
 async function soon(): Promise<string> {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   return "neither";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Deadlines } from "../../src/registries/deadlines.ts";
 import { fakeClock } from "../../src/testing.ts";
 
-test("each deadline is told of at its own time, whichever was set first, and none that was met", async () => {
+test("each deadline fires at its own time, in any order of setting, and a met deadline does not fire", async () => {
   const clock = fakeClock();
   const deadlines = new Deadlines(clock);
   const late: string[] = [];

@@ -28,7 +28,7 @@ describe("consecutive texts", () => {
     expect(textOf(target)).toBe(`${"\x01".repeat(5)}${expected}${"\x01".repeat(5)}`);
   });
 
-  it("end where the digits become more", () => {
+  it("end where the number of digits grows", () => {
     expect(new DecimalWriter().fitting(8n, 1n, 1000)).toBe(2);
     expect(new DecimalWriter().fitting(8n, 5n, 1000)).toBe(1);
     expect(new DecimalWriter().fitting(9_999_000n, 1n, 1_000_000)).toBe(1000);

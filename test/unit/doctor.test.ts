@@ -31,7 +31,7 @@ async function examined(patient: Partial<ExamineRequest> = {}): Promise<Record<s
   return Object.fromEntries(findings.map((finding) => [finding.check, finding]));
 }
 
-/** The registry as something that is no embedded one, seen from afar. */
+/** The registry as if it was not embedded, seen over a network. */
 function remote(changes: Partial<Registry> = {}): Partial<ExamineRequest> {
   return { open: async () => ({ ...registry, kind: "daemon", ...changes }) };
 }
@@ -120,7 +120,7 @@ describe("the doctor", () => {
     expect(without["era"]).toMatchObject({ status: "warn", detail: expect.stringContaining("has no id") as string });
   });
 
-  test("says how long a quarantine lasts, and when it was", async () => {
+  test("says how long a quarantine lasts, and reports a past one", async () => {
     await registry.init({ namespace: "default", layout: defaultLayout.fingerprint });
     expect((await examined())["quarantine"]).toMatchObject({ status: "ok", detail: "There was no quarantine." });
     await beginQuarantine(registry, "default", clock.now);
@@ -160,7 +160,7 @@ describe("the doctor", () => {
     expect((await examined(remote({ describe: fail })))["namespace"]).toMatchObject(expected);
   });
 
-  test("finds what would keep a lease from being renewed, without one", async () => {
+  test("finds, without a lease, every reason that would prevent a renewal", async () => {
     await claim({ first: 0, last: 1023 });
     const renew = async (): Promise<never> => {
       throw new SnowleaseError("QUARANTINE", "Wait a while.");
@@ -169,6 +169,12 @@ describe("the doctor", () => {
       status: "fail",
       detail: "QUARANTINE: Wait a while.",
     });
+    const forbidden = (details: object): Partial<Registry> => ({
+      renew: async () => Promise.reject(new SnowleaseError("FORBIDDEN", "Not you.", { ...details })),
+    });
+    // First of a store whose user lacks a right; then of a daemon that asks for a token of another role.
+    expect((await examined(remote(forbidden({}))))["renewal"]).toMatchObject({ status: "fail" });
+    expect((await examined(remote(forbidden({ role: "worker" }))))["renewal"]).toMatchObject({ status: "unknown" });
     const before = await registry.workers("default");
     expect((await examined())["renewal"]).toMatchObject({ status: "ok" });
     expect(await registry.workers("default")).toEqual(before);
@@ -225,7 +231,7 @@ describe("the doctor", () => {
     });
   });
 
-  test("does not count what is free again", async () => {
+  test("does not count worker IDs that are free again", async () => {
     for (let i = 0; i < 3; i++) await claim({ first: 0, last: 2 });
     expect((await examined({ pool: { first: 0, last: 2 } }))["pool"]).toMatchObject({ status: "fail" });
     await clock.advance(1001);
@@ -234,7 +240,7 @@ describe("the doctor", () => {
 });
 
 describe("through a daemon", () => {
-  test("it finds the same, and the daemon's log tells of nothing that did not happen", async () => {
+  test("it finds the same, and the daemon's log shows no false event", async () => {
     const lines: unknown[] = [];
     const note = (fields: object): void => void lines.push(fields);
     const log = { info: note, warn: note, error: note };
@@ -269,12 +275,8 @@ describe("the synchronization of the clock", () => {
     `echo '7F7F0101,,10,1795288713.63,0.000001,0.000002,0.000003,-1.2,0.0,0.1,0.0,0.0,64.0,${leap}'`;
 
   test.each<[status: CheckResult["status"], what: string, programs: Record<string, string>]>([
-    ["unknown", "there is nobody to ask", {}],
-    [
-      "unknown",
-      "nobody is up to answering",
-      { timedatectl: "echo no bus >&2; exit 1", chronyc: "echo '506 ?'; exit 1" },
-    ],
+    ["unknown", "there is no program to ask", {}],
+    ["unknown", "no program can answer", { timedatectl: "echo no bus >&2; exit 1", chronyc: "echo '506 ?'; exit 1" }],
     ["unknown", "an answer makes no sense", { timedatectl: "echo perhaps", chronyc: "echo hello" }],
     ["ok", "the kernel says so", { timedatectl: "echo yes" }],
     ["warn", "the kernel denies it", { timedatectl: "echo no", chronyc: tracking("Normal") }],
@@ -299,7 +301,7 @@ describe("the file of an embedded registry", () => {
     open: () => sqliteRegistry({ path: file, operationTimeout: 1000 }),
   });
 
-  test("is not made by looking for it", async () => {
+  test("is not made by the doctor", async () => {
     const file = join(folder, "deep", "registry.db");
     const found = await examined(sqlite(file));
     expect(found["file"]?.detail).toContain("does not exist yet");

@@ -31,17 +31,17 @@ const sorting = Object.keys(alphabets).filter((name) => name !== "base62" && nam
 const names = Object.keys(alphabets) as EncodingName[];
 const positional = names.filter((name) => !wide.includes(name));
 
-/** Any ID; small ones, powers of two and the halves' border as often as the rest. */
+/** Any ID; small ones, powers of two and the border of the halves as often as the others. */
 const anyId = fc.oneof(
   fc.bigInt({ min: 0n, max }),
   fc.bigInt({ min: 0n, max: 5000n }),
   fc.tuple(fc.bigInt({ min: 1n, max: 62n }), fc.bigInt({ min: -2n, max: 2n })).map(([bits, by]) => 2n ** bits + by),
 );
 const anyBits = fc.oneof(fc.constantFrom(31, 53, 63), fc.integer({ min: 1, max: 63 }));
-/** Byte order, which is what a database's binary collation and `memcmp` see. */
+/** Byte order: the order of a database's binary collation and of `memcmp`. */
 const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Digit by digit: the definition, to hold against the fast ways. */
+/** Digit by digit: the definition, to compare the fast ways with. */
 function naive(name: EncodingName, id: bigint): string {
   if (name === "base64url") {
     const bytes = Buffer.alloc(8);
@@ -124,7 +124,7 @@ describe("consecutive IDs", () => {
     expect(encoder.at(97 + size - 1, name)).toBeUndefined();
   });
 
-  it("are written correctly, or not written by the encoder", () => {
+  it("are written correctly, or left to the general encoder", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...names),
@@ -371,10 +371,10 @@ describe("decodeAny", () => {
   it.each([
     ["0", "decimal", 0n],
     ["1278549019894743040", "decimal", 1278549019894743040n],
-    // Could be hex, too: digits only is always decimal.
+    // It could be hex, too: a text of digits only is always decimal.
     ["1234567812345678", "decimal", 1234567812345678n],
     ["Eb5Rjz7AAAA=", "base64url", 1278549019894743040n],
-    // Could be hex, base36 or base62: up to 11 characters are always base62.
+    // It could be hex, base36 or base62: a text of up to 11 characters is always base62.
     ["ff", "base62", 945n],
     ["FF", "base62", 2583n],
     ["9pqfffwe000g", "base36", encodings.base36.decode("9pqfffwe000g")],
@@ -408,7 +408,7 @@ describe("decodeAny", () => {
     expect(decodeAny("10", "base36").id).toBe(36n);
   });
 
-  it("says how to name the format when it guessed a wrong one", () => {
+  it("says how to name the format if the guess was wrong", () => {
     expect(refused(() => decodeAny("0012"))).toBe(
       "Expected `decimal text` to have no leading zeros unless they fill it up to 19 characters, got `0012` (string); " +
         "it looked like decimal: name its format if it is another of decimal, hex, base36, base62, base64url, crockford32, base62sort, base64sort",

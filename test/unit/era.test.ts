@@ -44,19 +44,19 @@ describe("an era", () => {
     expect(firstEra(4000, () => "ff")).toEqual(first);
   });
 
-  test("begins when every window has passed that may have been granted, and bears a number of its own", () => {
+  test("begins when every window has passed that may have been granted, and has a number of its own", () => {
     expect(nextEra(first, 5000, limits, mark)).toEqual(now);
-    // A server whose clock is behind takes the place of another one.
+    // A server whose clock is behind replaces another one.
     expect(nextEra(now, 4990, limits, mark)).toEqual({ ...now, era: "5001-aa" });
   });
 
-  test("is told apart by its mark from that of another copy which begins in the same ms", () => {
+  test("differs by its mark from the era of another copy that begins in the same ms", () => {
     const [one, other] = [nextEra(first, 5000, limits, () => "1"), nextEra(first, 5000, limits, () => "2")];
     expect(one.era).not.toBe(other.era);
     expect({ ...one, era: "" }).toEqual({ ...other, era: "" });
   });
 
-  test("waits for the largest limits that are known, and for the window of the receipt", () => {
+  test("waits for the largest known limits, and for the window of the receipt", () => {
     const end = (options: Partial<Receipt>): number =>
       nextEra(first, 5000, limits, mark, receipt(options)).quarantineEnd;
     expect(end({})).toBe(6200);
@@ -73,7 +73,7 @@ describe("an era", () => {
     expect(nextEra(longer, 5010, limits, mark)).toMatchObject({ quarantineEnd: 9000, opensAt: 9000 });
   });
 
-  test("lasts as long as any where an operator ended the one before", () => {
+  test("lasts the full length if an operator ended the one before", () => {
     const ended = { ...now, quarantineEnd: 1_000_000, opensAt: 5300 };
     expect(nextEra(ended, 5310, limits, mark)).toMatchObject({ quarantineEnd: 1_000_000, opensAt: 6510 });
   });
@@ -108,7 +108,7 @@ describe("an era", () => {
     expect(renewalIn(opened, record)).toMatchObject({ from: 5600, knownFrom: 5600 });
   });
 
-  test("grants no fence again where the store forgot an operator's end, too", () => {
+  test("grants no fence again if the store forgot an operator's end, too", () => {
     const info = { layout: "a", ...limits };
     const claimed = { ...record, from: 4000, until: 7000, recents: undefined };
     const long = { ...now, quarantineEnd: 1_000_000, opensAt: 1_000_000 };
@@ -126,17 +126,17 @@ describe("an era", () => {
     expect(renewalIn(now, present)).toBe(present);
   });
 
-  test("believes no holder from before it about times before it", () => {
+  test("does not believe a holder from before it about times before it", () => {
     const [before, since] = [6199, 6200].map((timestamp) => ({ timestamp, sequence: 0 }));
     expect(checkpointIn(now, before, record)).toBeUndefined();
     expect(checkpointIn(now, since, record)).toBe(since);
     expect(checkpointIn(now, before, { ...record, fence: 6201 })).toBe(before);
-    // A fence of the end itself may be from before it.
+    // A fence equal to the end itself may be from before it.
     expect(checkpointIn(now, before, { ...record, fence: 6200 })).toBeUndefined();
     expect(checkpointIn({ ...now, opensAt: 5600 }, { timestamp: 5600, sequence: 0 }, record)).toBeDefined();
   });
 
-  test("does not know how far a window of an older one was used", () => {
+  test("does not know how far an older window was used", () => {
     const used = { until: 3500, recents };
     expect(usageIn(now, used, record)).toBeUndefined();
     expect(usageIn(now, { ...used, until: 6300 }, record)).toBeUndefined();
@@ -144,12 +144,12 @@ describe("an era", () => {
     expect(usageIn(now, used, { ...present, fence: 6201 })).toEqual({ ...used, checkpoint: undefined });
   });
 
-  test("does not know how far a window was used that began anew, and whose holder has not heard of that", () => {
+  test("does not know how far a window was used that began again, if its holder does not know that", () => {
     const renewed = { ...present, from: 6200, knownFrom: 6200, until: 7200, recents: undefined };
     const checkpoint = { timestamp: 3400, sequence: 0 };
     expect(usageIn(now, { until: 3500, checkpoint, recents }, renewed)).toBeUndefined();
     expect(usageIn(now, { until: 6300, checkpoint }, renewed)).toEqual({ until: 6300, checkpoint: undefined });
-    // Of a window that was granted in this era it is a mistake, and is refused as one.
+    // For a window that was granted in this era this is a mistake, and is refused.
     expect(usageIn(now, { until: 6100 }, { ...renewed, fence: 6201 })).toMatchObject({ until: 6100 });
   });
 });

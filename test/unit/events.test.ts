@@ -7,7 +7,7 @@ interface Block {
   readonly data: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What a stream has brought, block by block; the first one without an event ends what came at once. */
+/** The blocks that a stream has brought, one by one; the first block without an event ends the stored ones. */
 class Reader {
   readonly response: Response;
   readonly #reader: ReadableStreamDefaultReader<string>;
@@ -40,7 +40,7 @@ class Reader {
     }
   }
 
-  /** Everything up to the mark that ends what comes at once, or up to a heartbeat. */
+  /** Everything up to the mark that ends the stored events, or up to a heartbeat. */
   async untilMark(): Promise<readonly Block[]> {
     const blocks: Block[] = [];
     for (let block = await this.next(); block !== undefined; block = await this.next()) {
@@ -76,7 +76,7 @@ async function listen(observed: ObservedApi, lastEventId?: string): Promise<Read
   return new Reader(response);
 }
 
-test("everything that happens in the namespace comes once, as it is in the log, and without a token", async () => {
+test("each event in the namespace comes once, as in the log, and without a token", async () => {
   const observed = makeObserved();
   const { send, memory, lines } = observed;
   await observed.registry.init({ namespace: "orders", layout: "timestamp:41,worker:10,sequence:12@1490346283706/1" });
@@ -129,7 +129,7 @@ test("everything that happens in the namespace comes once, as it is in the log, 
   expect(await memory.worker("orders", 0)).toBeDefined();
 });
 
-test("a claim of what nobody gave back is a take-over; one of what was given back is none", async () => {
+test("a claim of a worker ID that was not given back is a take-over; any other claim is not", async () => {
   const observed = makeObserved();
   const only = { workerId: 3, windowMs: 1000 };
   await claim(observed, "orders", only);
@@ -152,7 +152,7 @@ test("a claim of what nobody gave back is a take-over; one of what was given bac
   expect(rest).toEqual(["released", "claimed"]);
 });
 
-test("a reader that comes again goes on where it was, and learns when something was missed", async () => {
+test("a reader that comes again goes on at its place, and learns whether it missed something", async () => {
   const observed = makeObserved();
   await claim(observed);
   const reader = await listen(observed);
@@ -178,7 +178,7 @@ test("a reader that comes again goes on where it was, and learns when something 
   expect(await events(seen?.id ?? "")).toEqual(["missed"]);
 });
 
-test("a stream in which nothing happens has a heartbeat, behind which nothing of other namespaces counts as missed", async () => {
+test("a stream without events has a heartbeat, and no event of another namespace counts as missed after it", async () => {
   const observed = makeObserved({ streamLimits: { heartbeat: 5 } });
   await claim(observed);
   const reader = await listen(observed);
@@ -193,7 +193,7 @@ test("a stream in which nothing happens has a heartbeat, behind which nothing of
   await again.stop();
 });
 
-test("a reader that does not keep up loses its stream, gets what was waiting, and can go on; others notice nothing", async () => {
+test("a slow reader loses its stream, gets the waiting events, and can go on; other readers notice nothing", async () => {
   const observed = makeObserved({ streamLimits: { backlog: 2000 } });
   await claim(observed);
   const slow = await observed.send("GET", "/v1/orders/events");
@@ -216,7 +216,7 @@ test("a reader that does not keep up loses its stream, gets what was waiting, an
   expect([...got, ...rest]).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
 });
 
-test("a reader that missed more than may wait for it gets it all, and what comes then", async () => {
+test("a reader that missed more events than the buffer holds gets all of them, and the new ones", async () => {
   const observed = makeObserved({ streamLimits: { backlog: 1000 } });
   await claim(observed);
   const place = observed.journal.placeOf();
@@ -243,7 +243,7 @@ test("a reader that takes nothing for four heartbeats loses its stream; one that
   await reader.stop();
 });
 
-test("there are so many streams at most; one that ends makes room, and one that was asked for by HEAD takes none", async () => {
+test("the number of streams is limited; an ended stream makes room, and a HEAD request takes no place", async () => {
   const observed = makeObserved({ streamLimits: { streams: 2 } });
   await claim(observed);
   const first = await listen(observed);
@@ -264,7 +264,7 @@ test("a namespace that does not exist has no events", async () => {
   expect(await response.json()).toMatchObject({ code: "NOT_FOUND" });
 });
 
-test("when the streams are closed, all end and no new ones begin", async () => {
+test("closing the streams ends all, and no new ones begin", async () => {
   const observed = makeObserved();
   await claim(observed);
   const readers = [await listen(observed), await listen(observed)];

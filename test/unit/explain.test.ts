@@ -33,8 +33,8 @@ const explained = (timestamp: number, workerId?: number): Promise<Explanation> =
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-describe("why nobody made an ID", () => {
-  test("a gap is told by who stands around it", async () => {
+describe("why an ID has no maker", () => {
+  test("in a gap: the answer names the holders around it", async () => {
     const first = await hold(alpha);
     await clock.advance(60_000);
     const second = await hold(beta);
@@ -50,7 +50,7 @@ describe("why nobody made an ID", () => {
     });
   });
 
-  test("before the first claim on record, which may not have been the first one of all", async () => {
+  test("before the first recorded claim, which may not have been the first of all", async () => {
     const { from } = await hold(alpha);
     expect((await explained(from - 1)).unheld).toEqual({
       why: "early",
@@ -58,7 +58,7 @@ describe("why nobody made an ID", () => {
     });
   });
 
-  test("a number that nobody ever claimed, and a time to come", async () => {
+  test("a worker ID that was never claimed, and a future time", async () => {
     await hold(alpha);
     expect((await explained(clock.now(), 8)).unheld).toEqual({ why: "unused", detail: "worker 8 was never claimed" });
     expect((await explained(clock.now() + 20_000)).unheld).toEqual({
@@ -67,7 +67,7 @@ describe("why nobody made an ID", () => {
     });
   });
 
-  test("a pinned number, until its host has moved", async () => {
+  test("a pinned worker ID, until its host has moved", async () => {
     await hold(alpha);
     await registry.pin(namespace, 9, "used by gamma", { ip: "10.0.0.9" });
     const before = clock.now();
@@ -97,7 +97,7 @@ test("a claim that went on past its end, or was never given back, is not called 
   expect(await ends()).toEqual(["never released"]);
 });
 
-test("an ID of a layout that wraps is looked up near the time that is told", async () => {
+test("an ID of a layout that wraps is looked up near the given time", async () => {
   const scene = layouts.scene;
   const request = claimRequest({ namespace, layout: scene.fingerprint, pool: scene.pool, clock: clock.now() });
   const { from, workerId } = await granted(registry, request);

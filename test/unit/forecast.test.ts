@@ -13,7 +13,7 @@ interface Fleet {
   readonly clock: FakeClock;
   readonly registry: Registry;
   readonly asked: number[];
-  /** Lets so many hosts claim, and leaves them to crash. */
+  /** Lets this many hosts claim and crash. */
   run(count: number): Promise<void>;
   forecast(): Promise<PoolForecast | undefined>;
 }
@@ -61,7 +61,7 @@ function makeFleet(): Fleet {
   };
 }
 
-test("a pool that grows is full when the rest is used up at the same rate; what was in use then, history knows", async () => {
+test("a growing pool is full when the rest is used up at the same rate; history tells the earlier use", async () => {
   const { clock, run, forecast } = makeFleet();
   await run(100);
   await clock.advance(28 * day - 1000);
@@ -77,7 +77,7 @@ test("a pool that grows is full when the rest is used up at the same rate; what 
   );
 });
 
-test("a pool that shrinks, or stays as it is, is never full", async () => {
+test("a shrinking or constant pool is never full", async () => {
   const { clock, run, forecast } = makeFleet();
   await run(50);
   await clock.advance(7 * day - 1000);
@@ -99,7 +99,7 @@ test("there is no forecast from less than a day, nor one for more than ten years
   expect(forecastText(await forecast(), clock.now())).toMatch(/^Lasts more than 10 years/);
 });
 
-test("history is asked about some of many, and they stand for all", async () => {
+test("history is read for a sample of worker IDs, which stands for all", async () => {
   const { clock, run, forecast, asked } = makeFleet();
   await run(800);
   await clock.advance(28 * day - 1000);
@@ -112,7 +112,7 @@ test("history is asked about some of many, and they stand for all", async () => 
   expect(found?.before).toBeLessThan(840);
 });
 
-test("a layout's end is told while there is time", () => {
+test("a layout's end is reported in time", () => {
   const { endOfLife } = layouts.westid;
   expect(layoutEnd(layouts.westid, endOfLife - 3000 * day).status).toBe("ok");
   expect(layoutEnd(layouts.westid, endOfLife - 100 * day)).toMatchObject({ status: "warn" });

@@ -10,7 +10,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
-import { parseTokens, tokenFile, type Tokens } from "../../src/http/access/tokens.ts";
+import { admit } from "../../src/http/access/credentials.ts";
+import { parseTokens, tokenFile, type Tokens } from "../../src/serving/tokens.ts";
 import { roles } from "../../src/api/call.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 
@@ -41,13 +42,15 @@ const basic = (login: string): Record<string, string> => ({
 interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Only of a refusal: what succeeds may go on without end. */
+  /** Reads the text only of a refusal: a success may be an endless stream. */
   readonly text: string;
 }
 
 const ids: AppOptions["ids"] = {
   holds: () => true,
   releaseIdle: () => Promise.resolve(),
+  fillNow: () => 0,
+  bitsIn: () => undefined,
   take: () => Promise.resolve(BigUint64Array.of(1n)),
   close: () => Promise.resolve(),
 };
@@ -110,7 +113,7 @@ describe("every route that the description lists", () => {
   const inNamespace = (operation: string): boolean => operation.includes("/v1/orders");
   const closed = (): typeof operations => operations.filter(({ security }) => security !== undefined);
 
-  test("names who may call it: workers lease, readers look, administrators change the rest", () => {
+  test("names the roles that may call it: workers lease, readers look, administrators change the rest", () => {
     for (const { operation, security } of operations) {
       if (security === undefined) {
         expect(["GET /healthz", "GET /openapi.json", "GET /"]).toContain(operation);
@@ -138,9 +141,9 @@ describe("every route that the description lists", () => {
       "no login in Basic": { authorization: "Basic ====" },
     };
     for (const { operation } of closed()) {
-      for (const [who, headers] of Object.entries(strangers)) {
+      for (const [kind, headers] of Object.entries(strangers)) {
         const { status, headers: answered, text } = await ask(operation, headers);
-        expect({ operation, who, status }).toEqual({ operation, who, status: 401 });
+        expect({ operation, kind, status }).toEqual({ operation, kind, status: 401 });
         expect(answered.get("content-type")).toBe("application/problem+json");
         expect(answered.get("www-authenticate")).toMatch(/^Bearer realm="snowlease".*, Basic realm="snowlease"/);
         expect(JSON.parse(text)).toMatchObject({ status: 401, code: "UNAUTHORIZED" });
@@ -162,8 +165,10 @@ describe("every route that the description lists", () => {
       for (const role of roles) {
         for (const where of ["all", "orders", "o"]) {
           const isRole = needed === undefined || role === needed || role === "admin";
-          const isWhere =
-            where === "all" || (inNamespace(operation) ? true : !operation.includes("/v1/") && needed === undefined);
+          // A list of namespaces has those that the token is for.
+          const isPartly = operation === "GET /v1";
+          const isElsewhere = operation.includes("/v1/") || needed !== undefined;
+          const isWhere = where === "all" || inNamespace(operation) || isPartly || !isElsewhere;
           const { status, headers, text } = await ask(operation, bearer(`${role}-${where}`));
           const seen = { operation, token: `${role}-${where}`, refused: status === 401 || status === 403 };
           expect(seen).toEqual({ ...seen, refused: !(isRole && isWhere) });
@@ -176,7 +181,7 @@ describe("every route that the description lists", () => {
     }
   });
 
-  test("refuses before it looks at anything else of the request", async () => {
+  test("refuses before it looks at anything else in the request", async () => {
     expect((await ask("POST /v1/orders/leases", { "content-type": "text/plain" })).status).toBe(401);
     expect((await ask("GET /v1/NO/workers?x=1")).status).toBe(401);
     expect((await ask("GET /v1/NO/workers", bearer("read-orders"))).status).toBe(403);
@@ -185,7 +190,7 @@ describe("every route that the description lists", () => {
     expect((await ask("HEAD /v1/orders/workers", bearer("read-orders"))).status).toBe(200);
   });
 
-  test("is open to every client where there are no tokens", async () => {
+  test("is open to every client if there are no tokens", async () => {
     const open = makeAsk();
     for (const { operation } of operations) expect([401, 403]).not.toContain((await open(operation)).status);
   });
@@ -203,7 +208,34 @@ describe("a token", () => {
     expect((await ask("GET /v1/orders/workers", headers)).status).toBe(200);
   });
 
-  test("with several lines may do what each of them says", async () => {
+  test("lists the namespaces that it may read, in pages, and no other name", async () => {
+    const registry = await registryOf("bills", "bottles", "orders", "orders_eu", "stock");
+    const tokens = tokenFile(written([...lines, "t read bills", "t worker orders", "t admin s*"]), silent);
+    const app = createApp({ registry, tokens });
+    const list = async (token: string, query = ""): Promise<unknown> => {
+      const headers = bearer(token);
+      return (await app.fetch(new Request(`http://localhost/v1${query}`, { headers }))).json();
+    };
+    const all = ["bills", "bottles", "orders", "orders_eu", "stock"];
+    expect(await list("read-all")).toEqual({ namespaces: all });
+    expect(await list("admin-all", "?limit=5")).toEqual({ namespaces: all, next: "stock" });
+    expect(await list("read-all", "?limit=2&after=bills")).toEqual({
+      namespaces: ["bottles", "orders"],
+      next: "orders",
+    });
+    expect(await list("read-orders")).toEqual({ namespaces: ["orders"] });
+    expect(await list("read-orders", "?after=orders")).toEqual({ namespaces: [] });
+    expect(await list("t")).toEqual({ namespaces: ["bills", "stock"] });
+    // Other names are in between, and behind the last one of each page.
+    expect(await list("t", "?limit=1")).toEqual({ namespaces: ["bills"], next: "bills" });
+    expect(await list("t", "?limit=1&after=bills")).toMatchObject({ namespaces: ["stock"] });
+    for (const token of ["worker-all", "worker-orders"]) {
+      expect(await list(token)).toMatchObject({ status: 403, details: { role: "read" } });
+    }
+    expect(await list("read-all", "?limit=0")).toMatchObject({ status: 400, code: "CONFIG_INVALID" });
+  });
+
+  test("with several lines may do what each of them allows", async () => {
     const ask = makeAsk({ tokens: tokenFile(written(["t worker orders", "t read bills", "u read"]), silent) });
     const statuses = ["POST /v1/orders/ids", "GET /v1/bills/workers", "GET /v1/orders/workers", "POST /v1/bills/ids"];
     const found = await Promise.all(statuses.map(async (operation) => (await ask(operation, bearer("t"))).status));
@@ -217,9 +249,9 @@ describe("a token", () => {
     try {
       for (const token of ["first", "third", "nobody"]) {
         compare.mockClear();
-        const admit = (): string => tokens.admit(`Bearer ${token}`, "read", "orders");
-        if (token === "nobody") expect(admit).toThrow("another came");
-        else expect(admit()).toBe(hash(token));
+        const admitted = (): string => admit(tokens, `Bearer ${token}`, "read", "orders");
+        if (token === "nobody") expect(admitted).toThrow("another came");
+        else expect(admitted()).toBe(hash(token));
         expect(compare).toHaveBeenCalledTimes(3);
       }
     } finally {
@@ -322,7 +354,7 @@ describe("a daemon with tokens", () => {
     }
   });
 
-  test("reads its file again when told to, and keeps what it had when that cannot be used", async () => {
+  test("reads its file again on request, and keeps the old tokens if that fails", async () => {
     const path = written(["old read"]);
     const { daemon, url, logged } = await start({ tokens: path });
     expect([await status(url), await status(url, "old"), await status(url, "new")]).toEqual([401, 200, 401]);
@@ -341,7 +373,7 @@ describe("a daemon with tokens", () => {
     expect(text).not.toContain("half-written-secret");
   });
 
-  test("ends the events of a reader whose token it no longer knows, and of nobody else", async () => {
+  test("ends the event streams of a token that it no longer knows, and no others", async () => {
     const path = written(["old read", "kept read orders"]);
     const { daemon, url } = await start({ tokens: path });
     const read = async (token: string): Promise<ReadableStreamDefaultReader<Uint8Array>> => {
@@ -364,7 +396,7 @@ describe("a daemon with tokens", () => {
     await kept.cancel();
   });
 
-  test("asks for them on its socket, too, and has nothing to read again where there are none", async () => {
+  test("asks for them on its socket, too, and has nothing to read again if there are none", async () => {
     const socket = join(folder, "s");
     await start({ tokens: written(["t worker"]), listen: undefined, socket });
     const registryWith = (token?: string): ReturnType<typeof daemonRegistry> =>
@@ -376,7 +408,7 @@ describe("a daemon with tokens", () => {
     expect((await start()).daemon.reload).toBeUndefined();
   });
 
-  test("takes one that stands in its URL, in any place of a login, before one that is given beside it", async () => {
+  test("takes a token from its URL, in any place of a login, before a token beside it", async () => {
     const { url } = await start({ tokens: written(["t worker"]) });
     for (const login of [":t", "t", "me:t", ":%74"]) {
       const registry = daemonRegistry([url.replace("//", `//${login}@`)], { token: "another" });
@@ -385,7 +417,7 @@ describe("a daemon with tokens", () => {
     }
   });
 
-  test("that a wrong one is shown says so at once and without it", async () => {
+  test("that gets a wrong one says so at once and without showing it", async () => {
     const { url } = await start({ tokens: written(["t worker"]) });
     const registry = daemonRegistry([url.replace("//", "//:s3cret@")]);
     const error = await registry.describe("orders").catch((error: unknown) => error);
@@ -394,7 +426,7 @@ describe("a daemon with tokens", () => {
   });
 
   test.each(["0.0.0.0", "::", "192.0.2.1"])(
-    "listens on %s only where it is told that this is insecure",
+    "listens on %s only if the operator says that this is insecure",
     async (host) => {
       const listen = { host, port: 0 };
       await expect(start({ listen })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
@@ -406,7 +438,7 @@ describe("a daemon with tokens", () => {
     },
   );
 
-  test("that others can reach is called by any name with tokens, and else by none that can be registered", async () => {
+  test("that other machines can reach accepts any host name with tokens, and otherwise only names that cannot be registered", async () => {
     const ask = (tokens?: Tokens): Ask => makeAsk({ tokens, hosts: tokens === undefined ? "private" : "any" });
     const names = [
       "192.0.2.7:7070",

@@ -1,8 +1,10 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test, vi } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi, type Api } from "../support/api.ts";
+import { version } from "../../src/assets.ts";
 
 const leases = "/v1/orders/leases";
 const token = "0123456789abcdef0123456789abcdef";
@@ -12,7 +14,7 @@ function claim({ call, clock }: Api, body: object = {}): ReturnType<Api["call"]>
 }
 
 describe("POST leases", () => {
-  test("a claim of nothing but `now` gets a worker ID, a window and a token", async () => {
+  test("a claim with only `now` gets a worker ID, a window and a token", async () => {
     const api = makeApi();
     const now = api.clock.now();
     const { status, body, headers } = await api.call("POST", leases, { now });
@@ -46,14 +48,14 @@ describe("POST leases", () => {
     expect(one.body.token).not.toBe(two.body.token);
   });
 
-  test("workerId, windowMs and lastWorkerId are heeded", async () => {
+  test("workerId, windowMs and lastWorkerId take effect", async () => {
     const api = makeApi();
     const { body } = await claim(api, { workerId: 7, windowMs: 3000 });
     expect(body).toMatchObject({ workerId: 7, until: api.clock.now() + 3000, renewAfterMs: 1000 });
     expect((await claim(api, { lastWorkerId: 9 })).body.workerId).toBe(9);
   });
 
-  test("layout, pool and window are the namespace's, else what the daemon is set to", async () => {
+  test("layout, pool and window come from the namespace, or else from the daemon's settings", async () => {
     const api = makeApi({ layout: layouts.twitter, pool: { first: 512, last: 513 }, window: 9000 });
     const first = await claim(api);
     expect(first.body).toMatchObject({ layout: layouts.twitter.fingerprint, workerId: 512, renewAfterMs: 3000 });
@@ -62,7 +64,7 @@ describe("POST leases", () => {
     expect(other.body).toMatchObject({ layout: layouts.westid.fingerprint, workerId: 512 });
   });
 
-  test("where a tick is long, the window holds four", async () => {
+  test("with a long tick, the window holds four ticks", async () => {
     const api = makeApi();
     const layout = "timestamp:30,worker:10,sequence:12@1490346283706/60000";
     expect((await claim(api, { layout, limits: { maxWindow: 240_000 } })).body).toMatchObject({
@@ -87,7 +89,7 @@ describe("POST leases", () => {
     expect(body.detail).toContain("begins at 2020-01-31T16:00:00.000Z, its epoch; set the clock if it is wrong");
   });
 
-  test("a holder is told to renew within 40 s, however long its window is", async () => {
+  test("a holder is asked to renew within 40 s, however long its window is", async () => {
     const api = makeApi();
     const limits = { maxWindow: 600_000 };
     const { body } = await claim(api, { windowMs: 600_000, limits });
@@ -97,7 +99,7 @@ describe("POST leases", () => {
     expect(renewal.body).toMatchObject({ renewAfterMs: 40_000 });
   });
 
-  test("ticks of a minute fit into the window of a claim without one, but not into any that is asked for", async () => {
+  test("ticks of a minute fit into the default window of a claim, but not into every requested one", async () => {
     const api = makeApi();
     const layout = "timestamp:31,worker:10,sequence:12@1463673600000/60000";
     expect((await claim(api, { layout })).body).toMatchObject({ until: api.clock.now() + 120_000 });
@@ -113,7 +115,7 @@ describe("POST leases", () => {
     expect(body.detail).toMatch(/`windowMs` to be less than 1048576 ms/);
   });
 
-  test("a window of less than 3 ticks is refused, since it may hold no whole one", async () => {
+  test("a window of less than 3 ticks is refused, since it may hold no whole tick", async () => {
     const api = makeApi();
     const layout = "timestamp:31,worker:10,sequence:12@1463673600000/1000";
     const { status, body } = await claim(api, { layout, windowMs: 2999 });
@@ -122,7 +124,7 @@ describe("POST leases", () => {
     expect((await claim(api, { layout, windowMs: 3000 })).status).toBe(201);
   });
 
-  test("where the namespace allows no more, the window is shorter than what the daemon is set to", async () => {
+  test("if the namespace allows no more, the window is shorter than the daemon's setting", async () => {
     const api = makeApi();
     await api.call("PUT", "/v1/orders", { maxWindow: 5000 });
     for (const body of [{}, { layout: "westid" }]) {
@@ -133,7 +135,7 @@ describe("POST leases", () => {
     expect(body).toMatchObject({ until: api.clock.now() + 4000 });
   });
 
-  test("a worker ID that is held is a 409 that names its holder, with the refusal for the client", async () => {
+  test("a held worker ID is a 409 that names its holder, with the refusal for the client", async () => {
     const api = makeApi();
     await claim(api, { workerId: 7 });
     const { status, body, headers } = await claim(api, { workerId: 7, host: "b" });
@@ -173,7 +175,7 @@ describe("POST leases", () => {
 });
 
 describe("PATCH leases", () => {
-  test("a renewal of nothing but token and now raises `until` by the window that was claimed", async () => {
+  test("a renewal with only token and now raises `until` by the claimed window", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api, { windowMs: 3000 });
     await api.clock.advance(1000);
@@ -183,8 +185,8 @@ describe("PATCH leases", () => {
     expect(body).toEqual({ from: lease.from, until: now + 3000, clock: now, renewAfterMs: 1000 });
   });
 
-  describe("by a daemon that knows nothing of the claim", () => {
-    test("go by the window that was claimed", async () => {
+  describe("by a daemon that does not know the claim", () => {
+    test("use the claimed window", async () => {
       const api = makeApi();
       const { body: lease } = await claim(api, { windowMs: 3000 });
       const restarted = makeApi({ registry: api.registry, clock: api.clock });
@@ -196,7 +198,7 @@ describe("PATCH leases", () => {
       }
     });
 
-    test("never exceed what the namespace allows, nor grow from one to the next where the holder's clock is behind", async () => {
+    test("never exceed the namespace's limit, nor grow from one to the next if the holder's clock is behind", async () => {
       const api = makeApi();
       await api.call("PUT", "/v1/orders", { maxWindow: 5000 });
       const { body: lease } = await claim(api, { now: api.clock.now() - 1000, windowMs: 3000 });
@@ -240,19 +242,22 @@ describe("PATCH leases", () => {
     expect(JSON.stringify(body)).not.toContain("nope");
   });
 
-  test("a worker ID that nobody ever used, or a namespace that does not exist, is LEASE_LOST", async () => {
+  test("a worker ID that was never used, or a namespace that does not exist, is LEASE_LOST", async () => {
     const api = makeApi();
     const { status, body } = await api.call("PATCH", `${leases}/3`, { token, now: api.clock.now() });
     expect([status, body.code]).toEqual([410, "LEASE_LOST"]);
   });
 });
 
-describe("DELETE leases", () => {
+describe.each([
+  ["DELETE leases/0", "DELETE", ""],
+  ["POST leases/0/release", "POST", "/release"],
+])("%s", (_, method, path) => {
   test("without a last timestamp the window stays closed, twice 204", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     for (let i = 0; i < 2; i++) {
-      const { status, body } = await api.call("DELETE", `${leases}/0`, { token: lease.token });
+      const { status, body } = await api.call(method, `${leases}/0${path}`, { token: lease.token });
       expect([status, body]).toEqual([204, undefined]);
     }
     expect(await api.registry.worker("orders", 0)).toMatchObject({
@@ -266,7 +271,7 @@ describe("DELETE leases", () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const last = api.clock.now();
-    await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: last });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ until: last + 1, clean: true });
   });
 
@@ -275,11 +280,11 @@ describe("DELETE leases", () => {
     const layout = "timestamp:39,sequence:8,worker:16@1409529600000/10";
     const { body: lease } = await claim(api, { layout });
     const last = api.clock.now() + 7;
-    await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: last });
     expect((await api.registry.worker("orders", 0))?.until).toBe(api.clock.now() + 10);
   });
 
-  test("a renewal for less than three ticks is refused, as a claim is", async () => {
+  test("a renewal for less than three ticks is refused, like such a claim", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const renewal = { token: lease.token, now: api.clock.now() };
@@ -291,7 +296,7 @@ describe("DELETE leases", () => {
     expect([status, body["renewAfterMs"]]).toEqual([200, 1]);
   });
 
-  test("with a sequence that the layout does not have it is refused, and so is a renewal", async () => {
+  test("with a sequence outside the layout it is refused, and so is a renewal", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const told = { token: lease.token, lastTimestamp: api.clock.now(), lastSequence: 4096 };
@@ -302,11 +307,11 @@ describe("DELETE leases", () => {
       const { status, body: problem } = await api.call(method, `${leases}/0`, body);
       expect([status, problem["code"]]).toEqual([400, "CONFIG_INVALID"]);
     }
-    await api.call("DELETE", `${leases}/0`, { ...told, lastSequence: 4095 });
+    await api.call(method, `${leases}/0${path}`, { ...told, lastSequence: 4095 });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ clean: true, checkpoint: { sequence: 4095 } });
   });
 
-  test("in another unit, or before what was told at a renewal, it is refused: the next holder would make those IDs again", async () => {
+  test("in another unit, or before the renewal's checkpoint, it is refused: the next holder would make those IDs again", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const { token } = lease;
@@ -314,20 +319,20 @@ describe("DELETE leases", () => {
     await api.call("PATCH", `${leases}/0`, { token, now: last, lastTimestamp: last, lastSequence: 5 });
     const before = await api.registry.worker("orders", 0);
     for (const wrong of [Math.floor(last / 1000), last * 1000, last - 1]) {
-      const { status, body } = await api.call("DELETE", `${leases}/0`, { token, lastTimestamp: wrong });
+      const { status, body } = await api.call(method, `${leases}/0${path}`, { token, lastTimestamp: wrong });
       expect([status, body["code"]]).toEqual([400, "CONFIG_INVALID"]);
     }
     expect(await api.registry.worker("orders", 0)).toEqual(before);
-    await api.call("DELETE", `${leases}/0`, { token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token, lastTimestamp: last });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ until: last + 1, clean: true });
   });
 
-  test("recents go to the next holder as they were, from the begin of the window", async () => {
+  test("recents go to the next holder unchanged, from the begin of the window", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const last = api.clock.now() + 50;
     const given = { token: lease.token, lastTimestamp: last, lastSequence: 3, recent: "AQID" };
-    expect((await api.call("DELETE", `${leases}/0`, given)).status).toBe(204);
+    expect((await api.call(method, `${leases}/0${path}`, given)).status).toBe(204);
     const { body } = await claim(api);
     expect(body).toMatchObject({ workerId: 0, from: last + 1, recent: "AQID", recentFrom: lease.from });
   });
@@ -344,18 +349,18 @@ describe("DELETE leases", () => {
     const { body: lease } = await claim(api);
     const recent = Buffer.from(bytes).toString("base64");
     const given = { token: lease.token, lastTimestamp: lease.from + 50, recent };
-    const { status, body } = await api.call("DELETE", `${leases}/0`, given);
+    const { status, body } = await api.call(method, `${leases}/0${path}`, given);
     expect([status, body.code]).toEqual([400, "CONFIG_INVALID"]);
     expect(body.detail).toMatch(/^Expected `recent` /);
     expect((await api.registry.worker("orders", 0))?.state).toBe("live");
     const last = { ...given, recent: Buffer.from([1, 50, 0]).toString("base64") };
-    expect((await api.call("DELETE", `${leases}/0`, last)).status).toBe(204);
+    expect((await api.call(method, `${leases}/0${path}`, last)).status).toBe(204);
   });
 
   test("a last timestamp outside the window is CONFIG_INVALID, and the lease goes on", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
-    const { status } = await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: lease.until });
+    const { status } = await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: lease.until });
     expect(status).toBe(400);
     expect((await api.registry.worker("orders", 0))?.state).toBe("live");
   });
@@ -363,7 +368,7 @@ describe("DELETE leases", () => {
   test("a wrong token is LEASE_LOST", async () => {
     const api = makeApi();
     await claim(api);
-    const { status, body } = await api.call("DELETE", `${leases}/0`, { token });
+    const { status, body } = await api.call(method, `${leases}/0${path}`, { token });
     expect([status, body.code]).toEqual([410, "LEASE_LOST"]);
   });
 });
@@ -380,12 +385,12 @@ describe("ids", () => {
     expect(BigInt(`0x${hex.ids[0]}`)).toBe(BigInt(body.ids[2]) + 1n);
   });
 
-  test("no body at all is one ID", async () => {
+  test("a request without a body gets one ID", async () => {
     const { status, body } = await makeApi().call("POST", "/v1/orders/ids");
     expect([status, body.ids.length]).toEqual([200, 1]);
   });
 
-  test("more than a tick holds waits for the next ones, and no ID comes twice", async () => {
+  test("a request for more IDs than a tick holds waits for the next ticks, and no ID comes twice", async () => {
     const api = makeApi();
     const asked = Promise.all([
       api.call("POST", "/v1/orders/ids", { count: 10_000 }),
@@ -397,7 +402,7 @@ describe("ids", () => {
     expect(new Set(ids).size).toBe(15_000);
   });
 
-  test("first requests at once claim one worker ID a namespace", async () => {
+  test("parallel first requests claim one worker ID for each namespace", async () => {
     const api = makeApi();
     const paths = ["/v1/orders/ids", "/v1/orders/ids", "/v1/orders/ids", "/v1/users/ids"];
     await Promise.all(paths.map((path) => api.call("POST", path)));
@@ -405,7 +410,7 @@ describe("ids", () => {
     expect((await api.registry.workers("users")).length).toBe(1);
   });
 
-  test("a claim that failed is asked again by the next request", async () => {
+  test("the next request repeats a failed claim", async () => {
     const api = makeApi();
     let down = true;
     const registry = { ...api.registry };
@@ -436,7 +441,7 @@ describe("ids", () => {
 });
 
 describe("GET ids/{id}", () => {
-  test("says who held the worker ID at that time, in any text form", async () => {
+  test("names the holder of the worker ID at that time, for any text form", async () => {
     const api = makeApi();
     await claim(api, { instance: "blue" });
     const id = layouts.westid.compose({ timestamp: api.clock.now(), workerId: 0, sequence: 5 });
@@ -456,7 +461,7 @@ describe("GET ids/{id}", () => {
     expect(hex.body).toEqual(body);
   });
 
-  test("says that nobody held it", async () => {
+  test("says that no holder had it", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const before = layouts.westid.compose({ timestamp: lease.from - 1, workerId: 0, sequence: 0 });
@@ -464,7 +469,7 @@ describe("GET ids/{id}", () => {
     for (const id of [before, after]) expect((await api.call("GET", `/v1/orders/ids/${id}`)).body.holders).toEqual([]);
   });
 
-  test("asks for a time where the timestamp wraps, and tells the rollback bits", async () => {
+  test("asks for a time if the timestamp wraps, and shows the rollback bits", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api, { layout: "scene" });
     const timestamp = api.clock.now();
@@ -484,7 +489,7 @@ describe("GET ids/{id}", () => {
     expect(told.body).toMatchObject({ rollback: 2, fields: { machine: 5, process: 3 } });
   });
 
-  test("a tick that is not wholly in the window was nobody's", async () => {
+  test("a tick that is not wholly in the window had no holder", async () => {
     const api = makeApi();
     const layout = "timestamp:39,sequence:8,worker:16@1409529600000/10";
     const { body: lease } = await claim(api, { layout, windowMs: 1005 });
@@ -496,7 +501,7 @@ describe("GET ids/{id}", () => {
     expect([await explain(lease.until - 15), await explain(lease.until - 5)]).toEqual([1, 0]);
   });
 
-  test("names both where one holder continued behind another", async () => {
+  test("names both if one holder continued behind another", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const last = api.clock.now();
@@ -559,17 +564,14 @@ describe("workers", () => {
     ["PUT", "/pins", { pins: [{ workerId: 0, reason: "kept" }] }],
     ["DELETE", "/pins", { workerIds: [0] }],
     ["POST", "/prune", { before: 0 }],
-  ])(
-    "%s /v1/nowhere%s is 404 where there is no such namespace, and makes none",
-    async (method, what, body?: object) => {
-      const { call, registry } = makeApi();
-      expect(await call(method, `/v1/nowhere${what}`, body)).toMatchObject({
-        status: 404,
-        body: { code: "NOT_FOUND", detail: expect.stringContaining("no namespace `nowhere`") as string },
-      });
-      expect(await registry.describe("nowhere")).toBeUndefined();
-    },
-  );
+  ])("%s /v1/nowhere%s is 404 if there is no such namespace, and makes none", async (method, what, body?: object) => {
+    const { call, registry } = makeApi();
+    expect(await call(method, `/v1/nowhere${what}`, body)).toMatchObject({
+      status: 404,
+      body: { code: "NOT_FOUND", detail: expect.stringContaining("no namespace `nowhere`") as string },
+    });
+    expect(await registry.describe("nowhere")).toBeUndefined();
+  });
 
   test("a page of large recents is cut short, and goes on where it ended", async () => {
     const api = makeApi();
@@ -591,7 +593,7 @@ describe("workers", () => {
     expect(seen).toEqual(Array.from({ length: 60 }, (_, i) => i));
   });
 
-  test("one worker ID is shown flat; one that was never used is 404", async () => {
+  test("one worker ID is a flat object; one that was never used is 404", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const { status, body } = await api.call("GET", "/v1/orders/workers/0");
@@ -609,7 +611,7 @@ describe("workers", () => {
     expect([missing.status, missing.body.code]).toEqual([404, "NOT_FOUND"]);
   });
 
-  test("history is a row a claim, oldest first, and can be limited to a span", async () => {
+  test("history has one row for each claim, oldest first, and can be limited to a span", async () => {
     const api = makeApi();
     const { body: first } = await claim(api, { workerId: 0 });
     await api.call("DELETE", `${leases}/0`, { token: first.token, lastTimestamp: api.clock.now() });
@@ -655,7 +657,7 @@ describe("workers", () => {
     expect(body).toMatchObject({ rows: [{ fence: 9 }, { fence: 10 }], next: 9 });
   });
 
-  test("a live holder is only released by force", async () => {
+  test("only force releases a live holder", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const path = "/v1/orders/workers/0/release";
@@ -668,7 +670,7 @@ describe("workers", () => {
     expect([absent.status, absent.body.code]).toEqual([404, "NOT_FOUND"]);
   });
 
-  test("a window is reset only for somebody who knows", async () => {
+  test("a window is reset only for a caller that confirms the risk", async () => {
     const api = makeApi();
     await claim(api);
     const path = "/v1/orders/workers/0/release";
@@ -690,14 +692,14 @@ describe("workers", () => {
     expect((await api.call("PUT", "/v1/orders/workers/0/pin", { reason: "old host" })).status).toBe(204);
     expect((await claim(api)).body.workerId).toBe(1);
     expect((await api.call("GET", "/v1/orders/workers/0")).body).toMatchObject({ state: "pinned", pinned: "old host" });
-    // Nobody ever had it: there is no window to tell of.
+    // It was never held: it has no window to report.
     expect((await api.call("GET", "/v1/orders/workers/0")).body).toMatchObject({ fence: 0, from: null, until: null });
     expect((await api.call("DELETE", "/v1/orders/workers/0/pin")).status).toBe(204);
     expect((await api.call("DELETE", "/v1/orders/workers/0/pin")).status).toBe(404);
     expect((await api.call("PUT", "/v1/nowhere/workers/0/pin", { reason: "x" })).body.code).toBe("NOT_FOUND");
   });
 
-  test("several worker IDs are pinned, and put back, by one request", async () => {
+  test("one request pins, and unpins, several worker IDs", async () => {
     const api = makeApi();
     await api.call("PUT", "/v1/orders");
     const pins = [
@@ -727,7 +729,7 @@ describe("workers", () => {
   });
 });
 
-describe("a worker ID that the namespace's layout does not have", () => {
+describe("a worker ID outside the namespace's layout", () => {
   test.each([
     ["GET", "workers/1024"],
     ["GET", "workers/1024/history"],
@@ -748,7 +750,7 @@ describe("a worker ID that the namespace's layout does not have", () => {
     expect(api.lines).toEqual([]);
   });
 
-  test("is there where the layout has more of them", async () => {
+  test("is there if the layout has more of them", async () => {
     const api = makeApi();
     await api.call("PUT", "/v1/orders", { layout: "timestamp:39,sequence:8,worker:16@1409529600000/10" });
     expect((await api.call("PUT", "/v1/orders/workers/65535/pin", { reason: "a test" })).status).toBe(204);
@@ -756,7 +758,7 @@ describe("a worker ID that the namespace's layout does not have", () => {
     expect((await api.call("GET", "/v1/orders/workers/65536")).status).toBe(400);
   });
 
-  test("is never granted, however much it is preferred", async () => {
+  test("is never granted, even if it is preferred", async () => {
     const { body } = await claim(makeApi(), { lastWorkerId: 1024, preferred: [5555, 3] });
     expect(body.workerId).toBe(3);
   });
@@ -783,7 +785,7 @@ describe("namespaces", () => {
     expect((await call("PUT", "/v1/users", { layout: "nonsense" })).body.code).toBe("CONFIG_INVALID");
   });
 
-  test("have the daemon's limits where it made them and nobody asked for others", async () => {
+  test("have the daemon's limits if it made them and the request named none", async () => {
     const limits = { maxWindow: 30_000, maxClockSkew: 500 };
     const api = makeApi({ limits });
     const { call, clock } = api;
@@ -797,14 +799,14 @@ describe("namespaces", () => {
     expect((await call("GET", "/v1/asked")).body).toMatchObject({ ...limits, maxWindow: 20_000 });
     expect((await call("GET", "/v1/bespoke")).body).toMatchObject({ ...limits, maxClockSkew: 700 });
 
-    // One that exists has its own.
+    // An existing one keeps its own.
     const loose = makeApi({ registry: api.registry, clock });
     await loose.call("PUT", "/v1/loose", {});
     expect((await call("PUT", "/v1/loose", {})).status).toBe(200);
     expect((await call("POST", "/v1/loose/leases", { now: clock.now() })).status).toBe(201);
   });
 
-  test("prune says how much went", async () => {
+  test("prune says how many rows went", async () => {
     const api = makeApi();
     await claim(api, { workerId: 0 });
     await api.clock.advance(100_000);
@@ -824,7 +826,7 @@ describe("the daemon itself", () => {
     ]);
   });
 
-  test("is not ready with a registry whose clock is far off, whatever it is set to tolerate", async () => {
+  test("is not ready with a registry whose clock is far off, whatever the tolerance is", async () => {
     const skewed = makeApi({
       registry: memoryRegistry({ clock: { ...makeApi().clock, now: () => 1_600_000_000_000 } }),
     });
@@ -857,7 +859,7 @@ describe("the daemon itself", () => {
     expect(body.detail).toMatch(/within 3000 ms/);
   });
 
-  test("tells nobody but its log what went wrong inside", async () => {
+  test("shows internal errors only in its log", async () => {
     const worker = (): Promise<never> => Promise.reject(new TypeError("password=hunter2 at /etc/secret"));
     const api = makeApi({ registry: { ...memoryRegistry(), worker } });
     const { status, body } = await api.call("GET", "/v1/orders/workers/0");
@@ -881,7 +883,7 @@ describe("the daemon itself", () => {
     expect(JSON.stringify(api.lines)).not.toContain(lease.token);
   });
 
-  test("logs no loss where nothing can have been lost", async () => {
+  test("logs no loss if nothing can be lost", async () => {
     const api = makeApi();
     await api.call("PUT", "/v1/orders");
     const renewal = { token: "0".repeat(32), fence: 0, now: api.clock.now(), windowMs: 1000 };
@@ -920,6 +922,7 @@ describe("the daemon itself", () => {
         "POST /v1/{namespace}/leases",
         "PATCH /v1/{namespace}/leases/{workerId}",
         "DELETE /v1/{namespace}/leases/{workerId}",
+        "POST /v1/{namespace}/leases/{workerId}/release",
         "POST /v1/{namespace}/ids",
         "GET /v1/{namespace}/ids/{id}",
         "GET /v1/{namespace}/workers",
@@ -930,10 +933,12 @@ describe("the daemon itself", () => {
         "DELETE /v1/{namespace}/workers/{workerId}/pin",
         "PUT /v1/{namespace}/pins",
         "DELETE /v1/{namespace}/pins",
+        "GET /v1",
         "GET /v1/{namespace}",
         "PUT /v1/{namespace}",
         "POST /v1/{namespace}/prune",
         "POST /v1/{namespace}/quarantine/end",
+        "POST /v1/{namespace}/drop",
         "GET /healthz",
         "GET /readyz",
         "GET /openapi.json",
@@ -960,7 +965,45 @@ describe("the daemon itself", () => {
     expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");
   });
 
-  test("describes each body as required where nothing can be left out of it, and no other", async () => {
+  test("gives each operation a name of its own and a known tag, and examples that fit", async () => {
+    const { body } = await makeApi().call("GET", "/openapi.json");
+    const ajv = new Ajv2020({ strict: false, validateFormats: false });
+    interface Part {
+      readonly content?: Record<string, { readonly schema: object; readonly example?: unknown }>;
+    }
+    interface Operation {
+      readonly operationId: string;
+      readonly tags: readonly string[];
+      readonly requestBody?: Part;
+      readonly responses: Record<string, Part>;
+    }
+    const operations = Object.values<Record<string, Operation>>(body.paths).flatMap((item) => Object.values(item));
+    const names = operations.map(({ operationId }) => operationId);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => !/^[a-z]+[A-Za-z]*$/.test(name))).toEqual([]);
+    const tags = body.tags.map(({ name }: { name: string }) => name);
+    expect(new Set(operations.flatMap((operation) => operation.tags))).toEqual(new Set(tags));
+    const contents = operations.flatMap(({ requestBody = {}, responses }) =>
+      [requestBody, ...Object.values(responses)].flatMap(({ content = {} }) => Object.values(content)),
+    );
+    const withExamples = contents.filter(({ example }) => example !== undefined);
+    expect(withExamples).toHaveLength(8);
+    for (const { schema, example } of withExamples) {
+      const fits = ajv.compile(schema);
+      expect({ example, errors: fits(example) ? null : fits.errors }).toEqual({ example, errors: null });
+    }
+  });
+
+  test("lists Retry-After where the daemon sends it, and has the daemon's version", async () => {
+    const { body } = await makeApi().call("GET", "/openapi.json");
+    expect(body.info.version).toBe(version());
+    const { responses } = body.paths["/v1/{namespace}/leases"].post;
+    const waits = Object.keys(responses).filter((status) => "retry-after" in (responses[status].headers ?? {}));
+    expect(waits).toEqual(["409", "429", "503"]);
+    expect(responses["410"]["x-codes"]).toEqual(["LEASE_LOST"]);
+  });
+
+  test("describes exactly those bodies as required that have a required field", async () => {
     const { call } = makeApi();
     await call("PUT", "/v1/orders");
     const { body } = await call("GET", "/openapi.json");

@@ -49,7 +49,7 @@ function tokens(): string {
   return path;
 }
 
-/** A client that keeps its connection, and all that it has heard. */
+/** A client that keeps its connection, and all answers to it. */
 class Client {
   readonly socket: Socket;
   heard = "";
@@ -92,7 +92,7 @@ async function served(port: number, ...headers: string[]): Promise<Client> {
 }
 
 describe("a daemon without room for another connection", () => {
-  test("ends the idle one that was used the longest ago, and says so once", async () => {
+  test("ends the idle connection that was used the longest ago, and reports that once", async () => {
     const { port, warnings } = await start({ maxConnections: 3 });
     const silent = await Client.on(port);
     const first = await served(port);
@@ -105,7 +105,7 @@ describe("a daemon without room for another connection", () => {
     expect(warnings).toMatchObject([{ event: "connections-ended", reason: "idle", count: 1, open: 2, most: 3 }]);
   });
 
-  test("ends no connection that waits for an answer: the new one is only told of the daemon's health", async () => {
+  test("ends no connection that waits for an answer: the new one may only read the daemon's health", async () => {
     const { registry, asked } = stuck();
     const { port } = await start({ maxConnections: 1, registry });
     const busy = await Client.on(port);
@@ -139,7 +139,7 @@ describe("a daemon without room for another connection", () => {
     await expect.poll(retry, { timeout: 10_000 }).toBe("200");
   });
 
-  test("counts what it ended, by the reason", async () => {
+  test("counts the ended ones, by the reason", async () => {
     const { port } = await start({ maxConnections: 2 });
     await Client.on(port);
     await Client.on(port);
@@ -165,7 +165,7 @@ describe("a daemon without room for another connection", () => {
   });
 });
 
-test("an address has a quarter of the connections before it shows a token, and as many as there are afterwards", async () => {
+test("an address may use a quarter of the connections before it shows a token, and all of them afterwards", async () => {
   const { port } = await start({ maxConnections: 8, tokens: tokens() });
   const [first, second, third] = [await served(port), await served(port), await served(port)];
   await first.becomes("200 ended");
@@ -179,7 +179,7 @@ test("an address has a quarter of the connections before it shows a token, and a
   expect([second.state, third.state]).toEqual(["200", "200"]);
 });
 
-test("a wrong token is none", async () => {
+test("a wrong token counts as none", async () => {
   const { port } = await start({ maxConnections: 4, tokens: tokens() });
   const first = await Client.on(port);
   first.ask("/readyz", "Authorization: Bearer another");
@@ -188,7 +188,7 @@ test("a wrong token is none", async () => {
   await first.becomes("401 ended");
 });
 
-test("connections over TLS are ended, too: within the handshake, and after it", async () => {
+test("connections over TLS are ended, too: during the handshake, and after it", async () => {
   const path = folder();
   const { authority, certificate, key } = makeCertificates(path);
   chmodSync(key, 0o600);
@@ -209,7 +209,7 @@ test("connections over TLS are ended, too: within the handshake, and after it", 
   expect(second.state).toBe("200");
 });
 
-test("a client may send 100 requests ahead, and is answered in their order", async () => {
+test("a client may send 100 requests ahead, and gets the answers in their order", async () => {
   const { port } = await start();
   const client = await Client.on(port);
   for (let i = 0; i < 100; i++) client.socket.write(`GET /path-${i} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
@@ -235,7 +235,7 @@ test.each(["", "Expect: nothing\r\n"])(
   },
 );
 
-test("large answers that clients do not read have a bounded memory; a client that reads gets its IDs again when they are gone", async () => {
+test("large answers that clients do not read take bounded memory; a client that reads gets its IDs again when they are gone", async () => {
   const { port } = await start();
   const ids = JSON.stringify({ count: 100_000 });
   const request = `POST /v1/orders/ids HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${ids.length}\r\n\r\n${ids}`;
@@ -252,7 +252,7 @@ test("large answers that clients do not read have a bounded memory; a client tha
   await expect.poll(ask, { timeout: 10_000 }).toBe("200 undefined");
 });
 
-/** A registry that leaves a look at its workers without an answer. */
+/** A registry that never answers a look at its workers. */
 function stuck(): { readonly registry: Registry; readonly asked: Promise<void> } {
   let tell: () => void;
   const asked = new Promise<void>((resolve) => (tell = resolve));

@@ -7,15 +7,15 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/lease/clock.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
-import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { claimRate } from "../../src/serving/claim-rate.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
-import { tokenFile } from "../../src/http/access/tokens.ts";
+import { tokenFile } from "../../src/serving/tokens.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
 
 /*
- * What is plain is answered on Node's own objects, all else by way of Request and Response: whichever way a request goes, the answer is the
- * same. A header that came twice is not plain.
+ * Plain requests are answered on Node's own objects, all others through Request and Response. Both ways give the
+ * same answer. A request with a doubled header is not plain.
  */
 
 const folder = mkdtempSync(join(tmpdir(), "snowlease-direct-"));
@@ -33,7 +33,7 @@ writeFileSync(
   { mode: 0o600 },
 );
 
-/** Starts a server, and tells which way each request went. */
+/** Starts a server, and records which way each request went. */
 async function serve(options: Partial<AppOptions>): Promise<{ port: number; ways: string[] }> {
   const ways: string[] = [];
   const app = createApp({ registry: memoryRegistry(), ...options });
@@ -70,7 +70,7 @@ const json = (body: string | Uint8Array): Headers => ({
 const bearer = (token: string): Headers => ({ Authorization: `Bearer ${token}` });
 const twice: Headers = { "X-Odd": "1\r\nX-Odd: 2" };
 
-/** The answer, without what differs from one time to the next. */
+/** The answer, without the parts that differ each time. */
 function facts({ status, headers, body }: RawAnswer): object {
   const names = [...headers.keys()].filter((name) => !["date", "content-length"].includes(name)).toSorted();
   const same = names.map((name) => `${name}: ${headers.get(name)}`);
@@ -84,11 +84,13 @@ beforeAll(async () => {
   const ids = {
     holds: () => true,
     releaseIdle: () => Promise.resolve(),
+    fillNow: () => 0,
+    bitsIn: () => undefined,
     take: async (_: string, count: number) => BigUint64Array.from({ length: count }, () => made++),
     close: async () => undefined,
   };
   open = await serve({ ids, hosts: "loopback" });
-  // So seldom that what is asked here is never allowed again.
+  // So rarely that these requests are never allowed again.
   closed = await serve({ ids, tokens: tokenFile(tokens, silent), claimRate: claimRate(1e-9, systemClock) });
 });
 
@@ -143,7 +145,7 @@ test.each<[string, "open" | "closed", number, string, Headers, string | Uint8Arr
   ["a name that is no namespace's", "open", 400, "/v1/Orders/ids", json(one), one],
   ["a query", "open", 400, `${ids}?a=1`, json(one), one, "Request"],
   ["an escape in the path", "open", 200, "/v1/%6frders/ids", json(one), one, "Request"],
-  ["a place that is none", "open", 404, "/v1/orders/nothing", json(one), one, "Request"],
+  ["an unknown path", "open", 404, "/v1/orders/nothing", json(one), one, "Request"],
 ])("%s is answered the same, whichever way it goes", async (_, where, status, path, headers, body, way = "direct") => {
   const { port, ways } = where === "open" ? open : closed;
   if (status === 429) for (let i = 0; i < 20; i++) await rawExchange(port, request(path, headers, body));
@@ -157,14 +159,14 @@ test.each<[string, "open" | "closed", number, string, Headers, string | Uint8Arr
   expect(facts(plain)).toEqual(facts(odd));
 });
 
-test("who may have sent a token twice is nobody who was told apart", async () => {
+test("a request with two tokens is refused, whichever of them is known", async () => {
   const headers = { ...json(one), Authorization: "Bearer nobody\r\nAuthorization: Bearer worker" };
   const swapped = { ...json(one), Authorization: "Bearer worker\r\nAuthorization: Bearer nobody" };
   for (const sent of [headers, swapped])
     expect((await rawExchange(closed.port, request(ids, sent, one))).status).toBe(401);
 });
 
-test("renewals and give-backs go directly, too, and what has no body is answered without one", async () => {
+test("renewals and give-backs go directly, too, and an answer without a body has none", async () => {
   const { port, ways } = open;
   const body = JSON.stringify({ now: Date.now() });
   const claimed = await rawExchange(port, request("/v1/bills/leases", json(body), body));
@@ -186,7 +188,7 @@ test("renewals and give-backs go directly, too, and what has no body is answered
   expect(released.body).toBe("");
 });
 
-test("a body that comes in pieces is one; one that breaks off harms nobody else", async () => {
+test("a body in several pieces is read as one; a body that breaks off harms no other request", async () => {
   const { port, ways } = open;
   ways.length = 0;
   const [head, tail] = [request(ids, json(one), one).subarray(0, -4), request(ids, json(one), one).subarray(-4)];

@@ -34,10 +34,10 @@ interface Operation {
 const runs = { HTTP: 25, TLS: 10 };
 type Protocol = keyof typeof runs;
 const requestsPerRun = 40;
-/** For all of them on a busy machine, ms. */
+/** For all requests on a busy machine, ms. */
 const timeout = 180_000;
 const tokens = { admin: "adm1n-".repeat(5), worker: "w0rker-".repeat(4), read: "r3ad-".repeat(6) };
-/** What any operation may answer besides what it lists; as the description says in words. */
+/** Answers that any operation may give besides its listed ones, as the description says in words. */
 const everywhere = [400, 405, 408, 417, 431];
 
 let folder: string;
@@ -48,7 +48,7 @@ let problem: ValidateFunction;
 /** Operation and status that were seen. */
 const seen = new Set<string>();
 
-/** A daemon, what it logged, and what a fuzzer knows of it. */
+/** A daemon, its log, and the fuzzer's knowledge of it. */
 interface World {
   readonly daemon: Daemon;
   readonly port: number;
@@ -135,7 +135,7 @@ function operationsOf(description: Json): { operations: Operation[]; problem: Va
   return { operations: found, problem: compile(Problem ?? {}) };
 }
 
-/** The same schema without room for the fields of newer daemons: this one answers with described fields alone. */
+/** The same schema without room for the fields of newer daemons: this daemon answers with described fields alone. */
 function closed<Part>(schema: Part): Part {
   if (typeof schema !== "object" || schema === null) return schema;
   if (Array.isArray(schema)) return schema.map(closed) as Part;
@@ -218,7 +218,7 @@ function objectOf(draw: Draw, schema: Json, world: World): Json {
   return made;
 }
 
-/** What a field of this name may well be. */
+/** A likely value for a field of this name. */
 function knownValue(draw: Draw, name: string, { leases, ids }: World): unknown {
   const now = Date.now();
   const lease = leases.length > 0 ? oneOf(draw, ...leases) : undefined;
@@ -261,7 +261,7 @@ function knownValue(draw: Draw, name: string, { leases, ids }: World): unknown {
   }
 }
 
-/** Text of a body: as it should be, or what becomes of it on a bad day. */
+/** Text of a body: correct, or damaged. */
 function bodyBytes(draw: Draw, body: Json): Buffer {
   const spoilt = { ...body };
   if (chance(draw, 30)) {
@@ -336,7 +336,7 @@ const oddTypes = [
   "x",
 ];
 
-/** The target as it should be, or as somebody might try. */
+/** The target, correct or as an attacker might try. */
 function oddTarget(draw: Draw, path: string): string {
   const variants: readonly (() => string)[] = [
     () => `${path}/`,
@@ -365,7 +365,7 @@ function oddTarget(draw: Draw, path: string): string {
   return oneOf(draw, ...variants)();
 }
 
-/** Makes one request, sends it, and checks what comes back. */
+/** Makes one request, sends it, and checks the answer. */
 async function fuzzOnce(draw: Draw, world: World): Promise<void> {
   const operation = oneOf(draw, ...operations);
   const values = new Map<Parameter, unknown>();
@@ -378,7 +378,7 @@ async function fuzzOnce(draw: Draw, world: World): Promise<void> {
   let path = operation.path;
   const query: string[] = [];
   for (const [{ name, in: place }, value] of values) {
-    // Somebody who renews or gives back mostly names what goes together.
+    // A caller that renews or gives back mostly names a token and a worker ID that belong together.
     const meant = lease === undefined ? value : ((lease as unknown as Json)[name] ?? value);
     const text = encodable(typeof meant === "string" ? meant : JSON.stringify(meant));
     if (place === "path") path = path.replace(`{${name}}`, encodeURIComponent(text));
@@ -438,8 +438,8 @@ async function readInTime({ port, secure }: World, text: string): Promise<RawAns
 }
 
 /**
- * Claims that are as they should be, and what may be done to them: so that there is something to ask for, and no operation whose
- * success is left to chance alone.
+ * Correct claims, and the calls that follow from them: so that there is something to ask for, and no operation succeeds
+ * by chance alone.
  */
 async function begin(world: World): Promise<void> {
   const send = async (method: string, path: string, body: object): Promise<string> => {
@@ -452,10 +452,11 @@ async function begin(world: World): Promise<void> {
     return answer.text;
   };
   await send("PUT", "/v1/orders", { layout: layouts.westid.fingerprint });
-  for (let i = 0; i < 4; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
-  const [renewed, , , released] = world.leases;
+  for (let i = 0; i < 5; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
+  const [renewed, , , released, deleted] = world.leases;
   await send("PATCH", `/v1/orders/leases/${renewed?.workerId}`, { token: renewed?.token, now: Date.now() });
-  await send("DELETE", `/v1/orders/leases/${released?.workerId}`, { token: released?.token });
+  await send("POST", `/v1/orders/leases/${released?.workerId}/release`, { token: released?.token });
+  await send("DELETE", `/v1/orders/leases/${deleted?.workerId}`, { token: deleted?.token });
   await send("POST", "/v1/orders/workers/1/release", { force: true });
   for (const workerId of [2, 5]) await send("PUT", `/v1/orders/workers/${workerId}/pin`, { reason: "kept" });
   await send("DELETE", "/v1/orders/workers/5/pin", {});
@@ -463,8 +464,10 @@ async function begin(world: World): Promise<void> {
   await send("DELETE", "/v1/orders/pins", { workerIds: [5] });
   await send("POST", "/v1/orders/prune", { before: Date.now() });
   await send("POST", "/v1/orders/ids", {});
+  await send("GET", "/v1", {});
   const [, era] = /"era":"([^"]*)"/.exec(await send("GET", "/v1/orders", {})) ?? [];
   await send("POST", "/v1/orders/quarantine/end", { era });
+  await send("POST", "/v1/snowlease_proof_abcd1234/drop", { id: "a", final: true });
   for (const path of ["", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
     await send("GET", `/v1/orders${path}`, {});
   }
@@ -499,7 +502,7 @@ function chunked(body: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(head), body, Buffer.from(`${head === "" ? "" : "\r\n"}0\r\n\r\n`)]);
 }
 
-/** Holds an answer against the description, and learns from it. */
+/** Compares an answer with the description, and learns from it. */
 function check(
   { status, headers, body, text }: RawAnswer,
   { operation, method, world }: { operation: Operation | undefined; method: string; world: World },
@@ -509,7 +512,7 @@ function check(
   expect(status).toBeGreaterThanOrEqual(200);
   expect(status).not.toBe(500);
   if (operation !== undefined) expect([...operation.answers.keys(), ...everywhere]).toContain(status);
-  // What cannot be read as a request is none for the headers alone either.
+  // A malformed request does not count as one for the headers alone either.
   if (method === "HEAD" && (status < 400 || body === "")) expect(body).toBe("");
   else if (operation === undefined && media === "text/html") expect(body).toMatch(/^<!doctype html>/);
   else if (status >= 400) {
@@ -540,7 +543,7 @@ function check(
 }
 
 test.each(["HTTP", "TLS"] as const)(
-  "whatever is sent over %s, the answer is one of those described; nothing breaks, and no window is granted twice",
+  "whatever is sent over %s, the answer is a described one; nothing breaks, and no window is granted twice",
   { timeout },
   async (protocol) => {
     seen.clear();
@@ -565,7 +568,7 @@ test.each(["HTTP", "TLS"] as const)(
       endOnFailure: true,
       ...(seed !== undefined && { seed: Number(seed) }),
     });
-    // Shorter than what fast-check prints, which is all that was drawn.
+    // Shorter than the output of fast-check: all the drawn values.
     if (found.failed) throw new Error(`To see it again: SNOWLEASE_SEED=${found.seed}`, { cause: found.errorInstance });
     // A fuzzer that never gets through tests nothing.
     const never = operations.filter(({ method, path, answers }) => {

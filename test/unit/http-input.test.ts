@@ -8,7 +8,7 @@ const now = 1_700_000_000_000;
 const lease = "/v1/orders/leases/0";
 const secret = "5ec4e7".repeat(7);
 
-describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () => {
+describe("a body that makes no sense is 400 CONFIG_INVALID, in one line", () => {
   test.each<[what: string, method: string, path: string, body: unknown, detail: RegExp]>([
     ["no `now`", "POST", "/v1/orders/leases", {}, /`now` to be an integer from 0 to \d+ \(Unix ms\), got `undefined`/],
     ["no body", "POST", "/v1/orders/leases", undefined, /`now`/],
@@ -18,7 +18,7 @@ describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () =>
     ["NaN", "POST", "/v1/orders/leases", '{"now":NaN}', /JSON in UTF-8/],
     ["not UTF-8", "POST", "/v1/orders/leases", Uint8Array.of(0x22, 0xff, 0x22), /JSON in UTF-8/],
     ["UTF-16", "POST", "/v1/orders/leases", Buffer.from('{"now":1}', "utf16le"), /JSON in UTF-8/],
-    // Newer engines write JSON of any depth, and go on to say what is wrong with it.
+    // Newer engines parse JSON of any depth, and then report what is wrong with it.
     [
       "lists in lists without end",
       "POST",
@@ -150,7 +150,7 @@ describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () =>
       /`token` to be at most 128 characters, got another string/,
     ],
     ["recents without a timestamp", "DELETE", lease, { token, recent: "AQ==" }, /`lastTimestamp`/],
-    ["a begin of no recents", "DELETE", lease, { token, lastTimestamp: now, recentFrom: now }, /`recent` next to/],
+    ["a begin without recents", "DELETE", lease, { token, lastTimestamp: now, recentFrom: now }, /`recent` next to/],
     [
       "recents that are not base64",
       "DELETE",
@@ -205,6 +205,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     ["PUT", "/v1/orders", { layout: "westid" }, 200],
     ["POST", "/v1/orders/leases", { token, now, windowMs: 60_000, pool: { first: 0, last: 0, ...newer } }, 201],
     ["PATCH", lease, { token, now }, 200],
+    ["POST", `${lease}/release`, { token, now }, 204],
     ["DELETE", lease, { token, now }, 204],
     ["POST", "/v1/orders/workers/0/release", { force: true }, 200],
     ["PUT", "/v1/orders/workers/1/pin", { reason: "a" }, 204],
@@ -212,6 +213,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     ["DELETE", "/v1/orders/pins", { workerIds: [1, 2] }, 200],
     ["POST", "/v1/orders/prune", { before: 1 }, 200],
     ["POST", "/v1/orders/quarantine/end", { era: "present" }, 200],
+    ["POST", "/v1/snowlease_proof_abcd1234/drop", { id: "a", final: true }, 200],
     ["POST", "/v1/orders/ids", { count: 1 }, 200],
     ["POST", "/v1/bills/leases", { now, limits: { maxWindow: 90_000, ...newer } }, 201],
   ];
@@ -248,7 +250,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     expect(({} as { host?: string }).host).toBeUndefined();
   });
 
-  test("and reaches no store", async () => {
+  test("and does not reach the store", async () => {
     const requests: unknown[] = [];
     const { call } = makeApi({
       async takeBlocks(request) {
@@ -262,7 +264,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     expect(requests).toStrictEqual([{ ...body, namespace: "orders", workerId: 0 }]);
   });
 
-  test("however many there are", async () => {
+  test("however many unknown fields there are", async () => {
     const names = Array.from({ length: 5000 }, (_, i) => `f${i}`);
     const body = { now, ...Object.fromEntries(names.map((name) => [name, 0])) };
     expect((await makeApi().call("POST", "/v1/orders/leases", body)).status).toBe(201);
@@ -275,8 +277,8 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     return [...own, ...Object.values(schema).flatMap(objectsIn)];
   }
 
-  // A daemon of an older version would take the newer one of two such names for a typing error.
-  test("so no later field has a name that is near another one of its body", async () => {
+  // A daemon of an older version would take one of two similar names for a typing error of the other.
+  test("so later fields of a body need names that are not near another one", async () => {
     const { body: description } = await makeApi().call("GET", "/openapi.json");
     const schemas = Object.values<Record<string, { requestBody?: unknown }>>(description.paths)
       .flatMap((methods) => Object.values(methods))
@@ -297,7 +299,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
   });
 });
 
-describe("a URL that cannot be meant is 400 CONFIG_INVALID", () => {
+describe("a URL that makes no sense is 400 CONFIG_INVALID", () => {
   test.each([
     ["/v1/Orders/workers", /`namespace` to match/],
     ["/v1/0rders/workers", /`namespace`/],
@@ -333,7 +335,7 @@ describe("a URL that cannot be meant is 400 CONFIG_INVALID", () => {
 describe("what is not there", () => {
   test.each([
     "/",
-    "/v1",
+    "/v1/",
     "/v2/orders/leases",
     "/v1/orders/leases/",
     "/v1/orders/leases/1/2",
@@ -348,6 +350,7 @@ describe("what is not there", () => {
   test.each([
     ["GET", "/v1/orders/leases", "POST"],
     ["PUT", "/v1/orders/leases/1", "PATCH, DELETE"],
+    ["GET", "/v1/orders/leases/1/release", "POST"],
     ["DELETE", "/healthz", "GET, HEAD"],
     ["OPTIONS", "/v1/orders/leases", "POST"],
     ["BREW", "/v1/orders/workers/1/pin", "PUT, DELETE"],
@@ -372,7 +375,7 @@ describe("the size of a body", () => {
 
   test.each([
     ["a byte more", padded(65_537), {}],
-    ["a byte more that was announced", padded(65_537), { "content-length": "65537" }],
+    ["an announced byte more", padded(65_537), { "content-length": "65537" }],
     ["a stream without end", endless(), {}],
   ])("%s is 413", async (_, body, headers: Record<string, string>) => {
     const reply = await makeApi().call("POST", "/v1/orders/leases", body, headers);
@@ -431,12 +434,12 @@ describe("the coding of a body", () => {
     );
   });
 
-  test("a byte order mark before JSON is skipped", async () => {
+  test("the daemon skips a byte order mark before JSON", async () => {
     expect((await makeApi().call("POST", "/v1/orders/leases", `\ufeff${claim}`)).status).toBe(201);
   });
 });
 
-describe("what a browser sends for somebody else's page is 403 FORBIDDEN", () => {
+describe("a browser's request for another site's page is 403 FORBIDDEN", () => {
   test.each([
     [{ host: "evil.example" }],
     [{ host: "evil.example:7070" }],

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 
-const dist = (file: string): string => pathToFileURL(join(import.meta.dirname, "../../dist/http/server", file)).href;
+const dist = (file: string): string => pathToFileURL(join(import.meta.dirname, "../../dist", file)).href;
 
 let path: string;
 beforeEach(() => {
@@ -18,7 +18,7 @@ beforeEach(() => {
   path = join(folder, "s");
 });
 
-/** A process of its own that listens on the socket when it is told to. It answers every request with its pid. */
+/** A process of its own that listens on the socket on command. It answers every request with its pid. */
 class Starter {
   readonly #process: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -31,8 +31,8 @@ class Starter {
 
   private constructor() {
     const script = `
-      import { listenOnSocket } from ${JSON.stringify(dist("listen.js"))};
-      import { makeServer } from ${JSON.stringify(dist("server.js"))};
+      import { listenOnSocket } from ${JSON.stringify(dist("serving/listen.js"))};
+      import { makeServer } from ${JSON.stringify(dist("http/server/server.js"))};
       process.stdin.on("data", async () => {
         const server = makeServer({ answer: () => false, fetch: () => new Response(String(process.pid)) });
         try {
@@ -60,7 +60,7 @@ class Starter {
     return value;
   }
 
-  /** What became of it: `listening`, or why not. */
+  /** Its result: `listening`, or the reason why not. */
   start(): Promise<string | undefined> {
     this.#process.stdin?.write("go");
     return this.#line();
@@ -110,7 +110,7 @@ test.each([
   }
 });
 
-test("as many connections as the kernel allows wait until they are taken", async () => {
+test("as many connections as the kernel allows wait until the daemon takes them", async () => {
   const starter = await Starter.ready();
   await starter.start();
   starter.signal("SIGSTOP");

@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
 
-/** The order of what a receipt says, behind its version. */
+/** The order of a receipt's parts, after its version. */
 const names = ["id", "era", "workerId", "fence", "token", "renewals", "until", "maxWindow", "maxClockSkew"] as const;
 
 /** A receipt with other content and the same signature. */
@@ -75,7 +75,7 @@ interface Held {
   readonly receipt: string;
 }
 
-/** A daemon, over a registry in memory where no other is given. `keys`: its configured ones. */
+/** A daemon, over a registry in memory if no other is given. `keys`: its configured ones. */
 async function daemonWith(
   keys: readonly (readonly [string, string])[] = [],
   { clock = fakeClock(), registry }: { readonly clock?: FakeClock; readonly registry?: Registry } = {},
@@ -159,7 +159,7 @@ describe.each([
     expect(await store.worker("orders", held.workerId)).toMatchObject({ state: "resting" });
   });
 
-  test("no receipt that a client makes up begins a quarantine", async () => {
+  test("a receipt that a client makes up begins no quarantine", async () => {
     const { claim, renew, clock, client } = await daemonWith(keys);
     const held = await claim();
     const [first, second, third] = [held, await claim(), await claim("users")];
@@ -229,7 +229,7 @@ describe.each([
     expect(await client.describe("orders")).toEqual(before);
   });
 
-  test("receipts cost no question to the registry beside the renewal, forged ones neither", async () => {
+  test("receipts, even forged ones, cost no question to the registry beside the renewal", async () => {
     const clock = fakeClock();
     const { registry, asked } = askedBy(memoryRegistry({ clock }));
     const { claim, renew } = await daemonWith(keys, { clock, registry });
@@ -239,7 +239,7 @@ describe.each([
     for (let i = 0; i < 20; i++) ({ receipt } = await renew(held, receipt));
     for (let i = 0; i < 20; i++) await renew(held, edited(receipt ?? "", { renewals: 99, until: 9e12 }));
     expect(asked.filter((name) => name === "renew")).toHaveLength(40);
-    // A daemon that signs with a configured key asks for the namespace's own one when a receipt does not fit.
+    // A daemon that signs with a configured key asks for the namespace's own one if a receipt does not fit.
     expect(asked.filter((name) => name !== "renew")).toEqual(keys.length === 0 ? [] : ["describe", "receiptKey"]);
     asked.length = 0;
     for (let i = 0; i < 20; i++) await renew(held, edited(receipt ?? "", { id: String(i).padStart(32, "0") }));
@@ -277,7 +277,7 @@ describe.each([
     expect((await renew(elsewhere, evidence)).body.code).toBe("QUARANTINE");
   });
 
-  test("a body of unknown length has its receipt heeded, too", async () => {
+  test("the receipt in a body of unknown length counts, too", async () => {
     const { claim, url, clock } = await daemonWith(keys);
     const held = await claim();
     const { workerId, token } = held;
@@ -306,7 +306,7 @@ describe.each([
   });
 });
 
-describe("a receipt of a registry that was made anew", () => {
+describe("a receipt of an earlier registry with the same name", () => {
   /** A lease of one registry, and a daemon of another one, where the namespace exists or not. */
   async function moved(there: readonly (readonly [string, string])[], exists = true) {
     const clock = fakeClock();
@@ -343,7 +343,7 @@ describe("a receipt of a registry that was made anew", () => {
     expect((await after.renew(held, held.receipt, { fence: undefined })).body.code).toBe("QUARANTINE");
   });
 
-  test("is judged by the keys as they were read last", async () => {
+  test("is judged by the keys of the last reading", async () => {
     const { held, after } = await moved([keyB]);
     expect((await after.renew(held, held.receipt)).body.code).toBe("OTHER_REGISTRY");
     after.useKeys(keyA, keyB);
@@ -351,7 +351,7 @@ describe("a receipt of a registry that was made anew", () => {
     after.useKeys(keyB, keyA);
     expect((await after.claim()).receipt).toMatch(/\.b\.[\w-]{43}$/);
     after.useKeys();
-    // A file without a key: what was read before stays.
+    // A file without a key: the daemon keeps the keys from before.
     expect((await after.claim()).receipt).toMatch(/\.b\.[\w-]{43}$/);
     after.useKeys(keyB);
     expect((await after.renew(held, held.receipt)).body.code).toBe("OTHER_REGISTRY");
@@ -375,7 +375,7 @@ describe("a receipt of a registry that was made anew", () => {
     expect((await renew(held, lie)).body.code).toBe("QUARANTINE");
   });
 
-  test("is ignored where the name of its key means another key now, also by the daemon that signed it", async () => {
+  test("is ignored if its key's name means another key now, even by the daemon that signed it", async () => {
     const clock = fakeClock();
     const store = memoryRegistry({ clock });
     const heeded: boolean[] = [];
@@ -395,7 +395,7 @@ describe("a receipt of a registry that was made anew", () => {
     expect(heeded).toEqual([false, true]);
   });
 
-  test("with an id that has changed is judged by the present id a second later, and signed at once", async () => {
+  test("with an outdated id is judged by the present id a second later, and signed at once", async () => {
     const clock = fakeClock();
     let store = memoryRegistry({ clock });
     const registry: Registry = {
@@ -449,7 +449,7 @@ describe("a client of several addresses", () => {
     window: 60_000,
   });
 
-  test("asks the next one where a daemon has another registry", async () => {
+  test("asks the next one if a daemon has another registry", async () => {
     const clock = fakeClock();
     const [other, right] = [await daemonWith([], { clock }), await daemonWith([], { clock })];
     await other.claim();
@@ -459,7 +459,7 @@ describe("a client of several addresses", () => {
     expect(await client.release(renewal(held, right))).toEqual({ outcome: "released" });
   });
 
-  test("has lost the lease only where each daemon answers so", async () => {
+  test("has lost the lease only if each daemon answers so", async () => {
     const clock = fakeClock();
     const [other, second] = [await daemonWith([], { clock }), await daemonWith([], { clock })];
     await other.claim();
@@ -496,7 +496,7 @@ describe("a daemon behind a daemon", () => {
   });
 });
 
-test("a registry without a key of its own, such as a lent lease, gets and gives receipts as they are", async () => {
+test("a registry without a key of its own, such as a lent lease, gets and gives receipts unchanged", async () => {
   const clock = fakeClock();
   const { receiptKey: _, ...memory } = memoryRegistry({ clock });
   const seen: unknown[] = [];
@@ -522,7 +522,7 @@ test("a registry without a key of its own, such as a lent lease, gets and gives 
   expect(seen).toEqual(["a.b.c", "of-another.daemon/1", "of-another.daemon/2"]);
 });
 
-test("of two clients with one token and the same turns, the second to renew is lost", async () => {
+test("of two clients with one token and the same turns, the second one to renew is lost", async () => {
   const { claim, clock, client, url } = await daemonWith();
   const { namespace, workerId, fence, token, receipt } = await claim();
   const first = { namespace, workerId, fence, token, receipt, clock: clock.now(), window: 60_000 };
@@ -533,7 +533,7 @@ test("of two clients with one token and the same turns, the second to renew is l
   expect(await copy.renew({ ...state, nextTurn: "copy" })).toMatchObject({ outcome: "renewed", turn: "copy" });
   expect(await client.renew({ ...state, nextTurn: "first" })).toMatchObject({ outcome: "lost", reason: "cloned" });
   expect(await client.release(state)).toMatchObject({ outcome: "lost", reason: "cloned" });
-  // A client that sends no turns, and one that asks for the claim again.
+  // A client that sends no turns, and one that repeats the claim.
   expect(await client.renew(first)).toMatchObject({ outcome: "lost", reason: "cloned" });
   const { pool, fingerprint: layout } = layouts.westid;
   const holder = { host: "a", ip: "192.0.2.7", pid: 12, instance: "" };
@@ -699,7 +699,7 @@ describe("below a daemon, a store that is separated from its original", () => {
     expect(await registry.describe("orders")).toMatchObject({ id: info?.id, era: info?.era });
   });
 
-  test("takes a configured key for its word, whatever the id: the copy's daemons need another one", async () => {
+  test("takes a configured key for its own, whatever the id: the copy's daemons need another one", async () => {
     const clock = fakeClock();
     const registry = memoryRegistry({ clock });
     const first = await daemonWith([keyA], { clock, registry });
@@ -737,7 +737,7 @@ test.each<[string, RegExp]>([
 });
 
 describe("a registry that recalls", () => {
-  /** Claims that a registry in memory got behind it: what each recalled. */
+  /** Claims of a registry in memory beneath it: the recalls of each. */
   function recalled() {
     const clock = fakeClock();
     const memory = memoryRegistry({ clock });
@@ -770,7 +770,7 @@ describe("a registry that recalls", () => {
     for (let i = 0; i < 300; i++) await claim();
     expect(new Set(recalls.slice(2))).toEqual(new Set([undefined]));
     await clock.advance(1000);
-    // Of the claim that bore the last one: each later claim may be one of an older copy already.
+    // Of the claim that carried the last recall: each later claim may meet an older copy already.
     const third = await claim();
     expect(recalls.at(-1)).toBe("receipt" in renewed ? renewed.receipt : "");
     await registry.release({ ...second.key, clock: clock.now() });

@@ -42,7 +42,7 @@ function folder(): string {
   return path;
 }
 
-/** Sends bytes and returns all that comes back until the daemon hangs up. */
+/** Sends bytes, and returns all answers until the daemon hangs up. */
 async function raw(daemon: Daemon, ...parts: (string | Uint8Array)[]): Promise<string> {
   const socket = dial(daemon);
   for (const part of parts) socket.write(part);
@@ -64,7 +64,7 @@ async function textOf(socket: Socket): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Expects one answer and no more: a problem of RFC 9457, after which the connection ends. */
+/** Expects exactly one answer: a problem of RFC 9457, after which the connection ends. */
 function expectProblem(text: string, status: number, code = "CONFIG_INVALID"): void {
   const [head = "", body = ""] = text.split("\r\n\r\n");
   expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [A-Z]`));
@@ -77,7 +77,7 @@ function expectProblem(text: string, status: number, code = "CONFIG_INVALID"): v
 const get = (path: string, ...headers: string[]): string =>
   `${[`GET ${path} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers].join("\r\n")}\r\n\r\n`;
 
-/** The head of a request for IDs but for how long its body is. */
+/** The head of a request for IDs, without the length of its body. */
 const post = "POST /v1/a/ids HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 const chunkedHead = `${post}Transfer-Encoding: chunked\r\n\r\n`;
 
@@ -105,7 +105,7 @@ describe("a connection", () => {
     expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n[^{}]*\r\n\r\n$/);
   });
 
-  test("of a page whose name was made to resolve here is refused", async () => {
+  test("of a page whose name was made to resolve to this host is refused", async () => {
     const daemon = await start();
     const text = await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     expect(text).toMatch(/^HTTP\/1\.1 403 /);
@@ -129,15 +129,15 @@ describe("a connection", () => {
     expectProblem(await raw(await start(), text), 400);
   });
 
-  test("with headers without end is answered 431", async () => {
+  test("with endless headers is answered 431", async () => {
     expectProblem(await raw(await start(), get("/healthz", `X: ${"x".repeat(20_000)}`)), 431);
   });
 
-  test("with extensions of a chunk without end is answered 413", async () => {
+  test("with endless chunk extensions is answered 413", async () => {
     expectProblem(await raw(await start(), `${chunkedHead}1;${"x".repeat(20_000)}\r\n`), 413);
   });
 
-  test("that expects what nobody does is answered 417, one that waits for a 100 is served", async () => {
+  test("with an unknown expectation is answered 417, one that waits for a 100 is served", async () => {
     const daemon = await start();
     expectProblem(await raw(daemon, get("/healthz", "Expect: the-unexpected")), 417);
     const waiting = `${post}Connection: close\r\nExpect: 100-continue\r\n`;
@@ -145,23 +145,23 @@ describe("a connection", () => {
     expect(text).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
   });
 
-  test("with nonsense behind a request gets the answer to that, and no other", async () => {
+  test("with nonsense after a request gets only the answer to that request", async () => {
     const text = await raw(await start(), `${post}Content-Length: 2\r\n\r\n{}nonsense\r\n\r\n`);
     expect(text).toMatch(/^HTTP\/1\.1 200 /);
     expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
   });
 
-  test("with nonsense behind what was refused as its last request gets no other answer", async () => {
+  test("with nonsense after a refused last request gets no other answer", async () => {
     const text = await raw(await start(), `${get("/healthz", "Expect: nothing")}nonsense\r\n\r\n`);
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 417"]);
   });
 
-  test("that is to be a tunnel is answered 405", async () => {
+  test("that should become a tunnel is answered 405", async () => {
     const text = await raw(await start(), "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n");
     expect(text).toMatch(/^HTTP\/1\.1 405 .*\r\n\r\n\{.*"code":"NOT_FOUND"\}$/s);
   });
 
-  test("with a body that has no type is answered 415, and no body needs none", async () => {
+  test("whose body has no type is answered 415; without a body no type is needed", async () => {
     const daemon = await start();
     const untyped = (body: string): string =>
       get("/v1/a/ids", `Content-Length: ${body.length}`).replace("GET", "POST") + body;
@@ -188,7 +188,7 @@ describe("a connection", () => {
     await Promise.all([daemon.close(), textOf(silent), textOf(used)]);
   });
 
-  test("with nonsense after an answer is told so", async () => {
+  test("with nonsense after an answer is refused", async () => {
     const socket = dial(await start());
     socket.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await once(socket, "data");
@@ -196,7 +196,7 @@ describe("a connection", () => {
     expectProblem(await textOf(socket), 400);
   });
 
-  test("with nonsense in a body that was refused already is ended without another answer", async () => {
+  test("with nonsense in a refused body is ended without another answer", async () => {
     const socket = dial(await start());
     socket.write(chunkedHead.replace("application/json", "text/plain"));
     const [first] = (await once(socket, "data")) as [Buffer];
@@ -205,7 +205,7 @@ describe("a connection", () => {
     expect(await textOf(socket)).toBe("");
   });
 
-  test("with a body that is announced too long is answered 413 before it has come", async () => {
+  test("with a body whose announced length is too long is answered 413 before the body comes", async () => {
     const daemon = await start();
     const head = `${post}Content-Length: 1000000000\r\n\r\n`;
     const socket = dial(daemon);
@@ -214,7 +214,7 @@ describe("a connection", () => {
     expect(first.toString()).toMatch(/^HTTP\/1\.1 413 /);
   });
 
-  test("with chunks without end is answered 413, and ended", async () => {
+  test("with endless chunks is answered 413, and ended", async () => {
     const daemon = await start();
     const socket = dial(daemon);
     socket.write(chunkedHead);
@@ -223,6 +223,25 @@ describe("a connection", () => {
     cleanups.push(() => clearInterval(more));
     socket.once("data", () => clearInterval(more));
     expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  test("that sends a long body with its last request gets the whole answer", async () => {
+    const socket = dial(await start());
+    // While nothing is read, the kernel of the daemon holds the end of the answer.
+    socket.pause();
+    socket.write(get("/openapi.json", "Content-Length: 4000000") + " ".repeat(4_000_000));
+    await setTimeout(300);
+    socket.resume();
+    const [, body = ""] = (await textOf(socket)).split("\r\n\r\n");
+    expect(JSON.parse(body)).toMatchObject({ openapi: expect.any(String) as string });
+  });
+
+  test("that announces a longer body than it sends is ended with the answer", async () => {
+    const socket = dial(await start());
+    socket.write(get("/openapi.json", "Content-Length: 10"));
+    const ended = once(socket, "end");
+    expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 200 .*\}$/s);
+    await ended;
   });
 
   test("with a chunked body of the right size is served", async () => {
@@ -234,7 +253,7 @@ describe("a connection", () => {
     expect(text).toMatch(/\{"ids":\["\d+","\d+"\]\}/);
   });
 
-  describe("that asks for IDs is answered the same, whether it says how long its body is or not", () => {
+  describe("that asks for IDs gets the same answer with and without the length of its body", () => {
     test.each<[what: string, status: number, body: string, headers: string[]]>([
       ["one", 200, "{}", []],
       ["several in hex", 200, '{ "count": 3, "format": "hex" }', ["Content-Type: application/json"]],
@@ -256,7 +275,7 @@ describe("a connection", () => {
       const lines = ["POST /v1/a/ids HTTP/1.1", ...host, ...type, "Connection: close", ...headers];
       const ask = async (length: string, bytes: string): Promise<string> => {
         const text = await raw(daemon, Buffer.from([...lines, length, "", bytes].join("\r\n"), "latin1"));
-        // What differs from one moment to the next, or is said in another way.
+        // The answer without the parts that differ each time, or that depend on the form of the request.
         return text
           .replace(/^(date|connection|keep-alive|transfer-encoding): .*\r\n/gim, "")
           .replace(/^content-length: \d+\r\n/gim, "")
@@ -268,7 +287,7 @@ describe("a connection", () => {
       expect(measured).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     });
 
-    test("and one that breaks off harms nobody", async () => {
+    test("and one that breaks off harms no other connection", async () => {
       const daemon = await start();
       const socket = dial(daemon);
       socket.write(`${post}Content-Length: 20\r\n\r\n{`);
@@ -290,7 +309,7 @@ describe("a connection", () => {
     expectProblem(await raw(daemon, head, "{"), 408, "REGISTRY_UNAVAILABLE");
   });
 
-  test("that says nothing any more is ended", async () => {
+  test("that falls silent is ended", async () => {
     const daemon = await start({ limits: { keepAliveTimeout: 100 } });
     expect(await raw(daemon, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")).toMatch(/^HTTP\/1\.1 200 /);
   });
@@ -314,7 +333,7 @@ describe("the address", () => {
     expect((await fetch(`${daemon.url}/healthz`)).status).toBe(200);
   });
 
-  test("of somebody else is refused in one line", async () => {
+  test("of another server is refused in one line", async () => {
     const first = await start();
     const port = Number(new URL(first.url ?? "").port);
     await expect(start({ listen: { host: "127.0.0.1", port } })).rejects.toMatchObject({
@@ -323,7 +342,7 @@ describe("the address", () => {
     });
   });
 
-  test("with a port that is none is refused", async () => {
+  test("with an invalid port is refused", async () => {
     await expect(start({ listen: { host: "127.0.0.1", port: 65_536 } })).rejects.toMatchObject({
       code: "CONFIG_INVALID",
     });
@@ -385,7 +404,7 @@ describe("the socket", () => {
     }
   });
 
-  test("waits for one that is starting, and not for one that was killed while it did", async () => {
+  test("waits for one that is starting, and not for one that was killed while it started", async () => {
     const path = join(folder(), "s");
     const lock = `${path}.lock`;
     writeFileSync(lock, "");
@@ -451,7 +470,7 @@ describe("the socket", () => {
   });
 });
 
-/** Makes a socket file as a daemon leaves it that was killed: nobody listens behind it. */
+/** Makes a socket file as a killed daemon leaves it: no process listens behind it. */
 async function leaveSocket(path: string): Promise<void> {
   const { link, rename } = await import("node:fs/promises");
   const server = createServer();

@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
 
-/** The URL of a daemon with a namespace `orders`, and the tokens `alice` and `bob`, who may read. */
+/** The URL of a daemon with a namespace `orders`, and the tokens `alice` and `bob`, which may read. */
 async function start(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-"));
   cleanups.push(() => rmSync(folder, { recursive: true }));
@@ -45,7 +45,7 @@ async function listen(url: string, headers: Record<string, string>): Promise<Res
   return fetch(`${url}/v1/orders/events`, { headers, signal: hangUp.signal });
 }
 
-test("a stream of events that a browser opened ends when it signs out; those of others go on", async () => {
+test("a stream of events that a browser opened ends when it signs out; those of other browsers go on", async () => {
   const url = await start();
   const [alice, bob] = [await signIn(url, "alice"), await signIn(url, "bob")];
   const [ends, goesOn] = [await listen(url, { cookie: alice }), await listen(url, { cookie: bob })];
@@ -57,7 +57,7 @@ test("a stream of events that a browser opened ends when it signs out; those of 
   expect(await metrics.text()).toMatch(/^snowlease_event_streams 1$/m);
 });
 
-test("one token has a quarter of the streams, however many it opens", async () => {
+test("one token may use a quarter of the streams, however many it opens", async () => {
   const url = await start();
   const open = await Promise.all(Array.from({ length: 20 }, () => listen(url, { authorization: "Bearer alice" })));
   const statuses = open.map(({ status }) => status).toSorted((a, b) => a - b);

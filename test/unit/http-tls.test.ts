@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { connect, type SecureVersion } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
-import { readCertificates, type TlsFiles } from "../../src/http/access/certificates.ts";
+import { readCertificates, type TlsFiles } from "../../src/serving/certificates.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";
@@ -54,7 +54,7 @@ async function start(tls: TlsFiles, options: Partial<DaemonOptions> = {}): Promi
 
 const own = (): TlsFiles => ({ cert: ours.certificate, key: ours.key });
 
-/** What a client comes to that trusts an authority, and shows a certificate if it has one. */
+/** The result for a client that trusts an authority, and shows a certificate if it has one. */
 async function ask(url: string, { authority }: Certificates, client?: Certificates, timeout = 10_000): Promise<string> {
   const settings = {
     tlsCa: authority,
@@ -72,11 +72,11 @@ async function ask(url: string, { authority }: Certificates, client?: Certificat
 
 const served = expect.stringMatching(/^(?!SnowleaseError)/) as string;
 const distrusted = expect.stringMatching(/^SnowleaseError: .* did not answer: .*; check `tlsCa`/) as string;
-/** The client may see the end of the connection before it sees why. */
+/** The client may see the end of the connection before the reason. */
 const refused = expect.stringMatching(/^SnowleaseError: The daemon at https:.* did not answer: /) as string;
 
 describe("a daemon with a certificate", () => {
-  test("serves those who trust its authority, and is refused by others", async () => {
+  test("serves clients that trust its authority; other clients refuse it", async () => {
     const { url } = await start(own());
     expect(url).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
     expect(await ask(url, ours)).toEqual(served);
@@ -107,7 +107,7 @@ describe("a daemon with a certificate", () => {
     expect(outcome).toBe(speaks ? version : "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION");
   });
 
-  test("keeps its limits, and goes on after what is no TLS", async () => {
+  test("keeps its limits, and goes on after bytes that are not TLS", async () => {
     const { url } = await start(own(), {
       limits: { handshakeTimeout: 1000, headersTimeout: 200, requestTimeout: 400 },
     });
@@ -159,7 +159,7 @@ describe("a daemon with a certificate", () => {
     ]);
   });
 
-  test("takes another one when told to, and keeps its own when the other cannot be used", async () => {
+  test("takes another certificate on request, and keeps its own if the other one cannot be used", async () => {
     const files = { cert: join(folder, "cert"), key: join(folder, "key") };
     const put = ({ certificate }: Certificates, { key }: Certificates): void => {
       copyFileSync(certificate, files.cert);
@@ -183,7 +183,7 @@ describe("a daemon with a certificate", () => {
     ]);
   });
 
-  test("may listen for other machines once it has tokens, too, and by none of them alone", async () => {
+  test("may listen for other machines with tokens and TLS, but not with one of them alone", async () => {
     const tokens = join(folder, "tokens");
     writeFileSync(tokens, `${createHash("sha256").update("t").digest("hex")} read`, { mode: 0o600 });
     const listen = { host: "0.0.0.0", port: 0 };
@@ -206,14 +206,14 @@ describe("a daemon with a certificate", () => {
 });
 
 describe("a daemon that asks for a client's certificate", () => {
-  test("serves who has one of the authority, and neither who has none nor who has another's", async () => {
+  test("serves clients with a certificate of the authority, and refuses clients with none or another one", async () => {
     const { url } = await start({ ...own(), clientCa: theirs.authority });
     expect(await ask(url, ours, undefined, 500)).toEqual(refused);
     expect(await ask(url, ours, ours, 500)).toEqual(refused);
     expect(await ask(url, ours, theirs)).toEqual(served);
   });
 
-  test("asks for those of another authority when told so", async () => {
+  test("asks for certificates of another authority on request", async () => {
     const clientCa = join(folder, "client-ca");
     copyFileSync(ours.authority, clientCa);
     const { daemon, url } = await start({ ...own(), clientCa });

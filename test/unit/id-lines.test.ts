@@ -5,7 +5,7 @@ import { IdLines, idOf } from "../../src/ops/audit/id-lines.ts";
 
 type Read = readonly [line: number, what: bigint | "beyond" | "invalid"];
 
-/** What a text comes to, fed in chunks of these sizes, the last one for all that is left. */
+/** The lines of a text, fed in chunks of these sizes, the last one for all that is left. */
 function read(
   text: string | Uint8Array,
   {
@@ -65,7 +65,7 @@ const anyId = fc.oneof(
 const names = Object.keys(encodings) as EncodingName[];
 
 describe("lines of IDs", () => {
-  test.each(names)("in %s are what its decoder reads, however the text is cut and its lines end", (format) => {
+  test.each(names)("in %s are read as its decoder reads them, however the text is cut and its lines end", (format) => {
     const anyText = fc.oneof(
       { weight: 5, arbitrary: anyId.map((id) => encodings[format].encode(id)) },
       anyId.map((id) => encodings[format].encodeFixed(id)),
@@ -88,7 +88,7 @@ describe("lines of IDs", () => {
     );
   });
 
-  test("may lack the last end, and begin with a byte order mark", () => {
+  test("may lack the last line end, and begin with a byte order mark", () => {
     expect(read("\uFEFF1\n2\n3").found).toEqual([1n, 2n, 3n].map((id, i) => [i + 1, id]));
     expect(read("\uFEFF1\n2\n3", { sizes: [1] }).found).toEqual([1n, 2n, 3n].map((id, i) => [i + 1, id]));
     expect(read("1\n\uFEFF2\n").found).toEqual([
@@ -101,7 +101,7 @@ describe("lines of IDs", () => {
     expect(read(text)).toMatchObject({ found: [], said: [] });
   });
 
-  test("a line may be as long as it likes", () => {
+  test("a line may have any length", () => {
     const long = "7".repeat(5_000_000);
     for (const sizes of [[Infinity], [65_536], [3, 70, 9]]) {
       const { found, said, lines } = read(`1\n${long}\n2\n${long}`, { sizes });
@@ -116,7 +116,7 @@ describe("lines of IDs", () => {
     }
   });
 
-  test("any bytes are lines without IDs, printed without what a terminal would obey", () => {
+  test("any bytes are lines without IDs, printed without sequences that a terminal would obey", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 500 }), (bytes) => {
         const { said } = read(bytes);

@@ -25,7 +25,7 @@ test.each(Object.keys(encodings) as EncodingName[])(
   },
 );
 
-test("asks for a time where the timestamp wraps", () => {
+test("asks for a time if the timestamp wraps", () => {
   const id = layouts.scene.compose({ ...parts, workerId: 7 });
   expect(() => inspect(String(id), layouts.scene)).toThrow("starts again every 2097152 ms; tell a time near");
   expect(inspect(String(id), layouts.scene, { at: parts.timestamp - 1_000_000 })).toMatchObject({
@@ -33,7 +33,7 @@ test("asks for a time where the timestamp wraps", () => {
   });
 });
 
-test("tells the rollback bits", () => {
+test("shows the rollback bits", () => {
   const id = layouts.rollback.compose({ ...parts, rollback: 2 });
   expect(inspect(String(id), layouts.rollback).parts).toMatchObject({
     rollback: 2,
@@ -41,7 +41,7 @@ test("tells the rollback bits", () => {
   });
 });
 
-test("goes by the layout that it is given", () => {
+test("uses the given layout", () => {
   const { parts } = inspect(
     String(layouts.twitter.compose({ timestamp: 1_700_000_000_123, datacenter: 3, worker: 5, sequence: 7 })),
     layouts.twitter,

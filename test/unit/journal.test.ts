@@ -22,7 +22,7 @@ const claimed = (workerId: number, namespace = "orders"): object => ({
   fence: 1,
 });
 
-test("what is logged of a namespace is an event, with the same facts; what is not of one is a line only", () => {
+test("each log line of a namespace is an event with the same facts; a line without a namespace is no event", () => {
   const { journal, lines, entries } = make();
   journal.info({ event: "listening", url: "http://127.0.0.1:7070" }, "listening");
   journal.warn({ event: "strange", namespace: "orders" }, "strange");
@@ -33,7 +33,7 @@ test("what is logged of a namespace is an event, with the same facts; what is no
   ]);
 });
 
-test("a claim, a give-back and a loss are told once, however often they are asked for", () => {
+test("a claim, a give-back and a loss are reported once, however often a caller repeats them", () => {
   const { journal, lines, entries } = make();
   for (const event of ["claimed", "released", "lost", "claimed", "released", "lost"]) {
     journal.info({ ...claimed(7), event }, event);
@@ -54,7 +54,7 @@ test("a claim, a give-back and a loss are told once, however often they are aske
   expect(lines.length).toBe(entries.length);
 });
 
-test("what it remembers to have told is bounded, and so is what it keeps", () => {
+test("its memory of reported events is bounded, and so is its store of events", () => {
   const { journal, entries } = make(10);
   for (let workerId = 0; workerId <= 10_000; workerId++) journal.info(claimed(workerId), "claimed");
   journal.info(claimed(0), "claimed");
@@ -63,7 +63,7 @@ test("what it remembers to have told is bounded, and so is what it keeps", () =>
   expect(journal.after("orders", "").entries.length).toBe(10);
 });
 
-test("a reader goes on behind its place, in its namespace alone", () => {
+test("a reader goes on after its place, in its namespace alone", () => {
   const { journal, entries } = make();
   journal.info(claimed(0), "claimed");
   const place = journal.placeOf();
@@ -84,19 +84,19 @@ test.each([
   expect(journal.after("orders", place)).toEqual({ entries, missed: true });
 });
 
-test("a place that is yet to come is none of this journal", () => {
+test("a future place is not a place of this journal", () => {
   const { journal, entries } = make();
   journal.info(claimed(0), "claimed");
   expect(journal.after("orders", journal.placeOf(2))).toEqual({ entries, missed: true });
 });
 
-test("a reader learns whether what came between is still known", () => {
+test("a reader learns whether the events in between are still known", () => {
   const { journal, entries } = make(3);
   const places = [0, 1, 2, 3, 4].map((workerId) => {
     journal.info(claimed(workerId), "claimed");
     return journal.placeOf();
   });
-  // Kept are the last three: behind the second nothing is missing, behind the first one is.
+  // The last three events are kept: after the second one nothing is missing, after the first one an event is.
   expect(journal.after("orders", places[1] ?? "")).toEqual({ entries: entries.slice(2), missed: false });
   expect(journal.after("orders", places[0] ?? "")).toEqual({ entries: entries.slice(2), missed: true });
 });

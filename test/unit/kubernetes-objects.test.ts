@@ -13,7 +13,7 @@ function recordOf(workerId: number, fields: Partial<Stored> = {}): Stored {
   return { workerId, fence: 1, token: "a".repeat(32), clean: false, holder, claimedAt: 1000, ...window, ...fields };
 }
 
-/** As the API server answers it. */
+/** The form in which the API server answers it. */
 function answered(object: ReturnType<typeof recordObject>): ReturnType<typeof recordObject> {
   return { ...object, metadata: { ...object.metadata, resourceVersion: "1" } };
 }
@@ -30,7 +30,7 @@ describe("the objects of a namespace", () => {
     for (const value of labels) expect(value).toMatch(/^[a-z0-9]([\w.-]*[a-z0-9])?$/);
   });
 
-  test("show people the holder, and count the claims", () => {
+  test("show the holder to people, and count the claims", () => {
     const first = recordObject(names, recordOf(7), undefined, undefined);
     expect(first.spec).toEqual({
       holderIdentity: "node-1/7",
@@ -95,7 +95,7 @@ describe("the objects of a namespace", () => {
     expect(rows.map(({ fence }) => fence).slice(0, 2)).toEqual([40, 39]);
   });
 
-  test("leave out recents that would make a list of the pool too long", () => {
+  test("leave out recents if they would make a list of the pool too long", () => {
     const bytes = new Uint8Array(5000);
     const object = recordObject(names, recordOf(7, { clean: true, recents: { from: 1, bytes } }), undefined, undefined);
     expect(readRecord(object, 7).record).toMatchObject({ clean: true, recents: undefined });
@@ -131,13 +131,13 @@ describe("hints", () => {
     ).toBeUndefined();
   });
 
-  test("of a pool of 4,096 numbers fit an annotation", () => {
+  test("of a pool of 4,096 worker IDs fit an annotation", () => {
     const records = Array.from({ length: 4096 }, (_, i) => recordOf(i, { until: 3_600_000 }));
     const { metadata } = hintsObject(names, hintsOf(records, 0), undefined);
     expect(metadata.annotations["snowlease/hints"]?.length).toBeLessThan(20_000);
   });
 });
 
-test("a time of a Lease has six digits behind the second", () => {
+test("a time in a Lease has six digits after the second", () => {
   expect(microTime(1_700_000_000_123)).toBe("2023-11-14T22:13:20.123000Z");
 });

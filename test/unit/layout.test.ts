@@ -53,7 +53,7 @@ const anyPlace = fc.oneof(anyLayout, fc.constantFrom(bothSides, ...Object.values
   }),
 );
 
-/** Field by field with BigInt: the definition, to hold against the fast way. */
+/** Field by field with BigInt: the definition, to compare the fast way with. */
 function naive(layout: Layout, tick: number, workerId: number, sequence: number, rollback: number): bigint {
   let id = 0n;
   let left = layout.workerBits;
@@ -61,7 +61,7 @@ function naive(layout: Layout, tick: number, workerId: number, sequence: number,
   for (const { name, bits } of layout.fields) {
     if (!Object.hasOwn(own, name)) left -= bits;
     const value = BigInt(own[name] ?? workerId) >> BigInt(Object.hasOwn(own, name) ? 0 : left);
-    // What is above a field belongs to the one before it; above the timestamp, to the wrap.
+    // Bits above a field belong to the previous one; above the timestamp, to the wrap.
     id = (id << BigInt(bits)) | (value & (2n ** BigInt(bits) - 1n));
   }
   return id;
@@ -183,7 +183,7 @@ describe("any layout", () => {
     );
   });
 
-  it("decomposes every ID of its bits, and refuses others", () => {
+  it("decomposes every ID within its bits, and refuses others", () => {
     fc.assert(
       fc.property(anyLayout, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (layout, random) => {
         const end = 2n ** BigInt(layout.totalBits);
@@ -407,9 +407,10 @@ describe("narrow", () => {
   it("refuses a field below an open one, an unknown field, a value that does not fit", () => {
     const rule = "`fixed fields` to be the topmost of datacenter, worker, without a gap";
     expect(refused(() => twitter.narrow({ worker: 3 }))).toContain(rule);
-    expect(refused(() => twitter.narrow({ rack: 3 }))).toContain(rule);
-    expect(refused(() => twitter.narrow({ datacenter: 3, rack: 3 }))).toContain(rule);
-    expect(refused(() => twitter.narrow({ datacenter: 1, worker: 1, rack: 1 }))).toContain(rule);
+    const unknown = `\`rack\` to be a field of the layout ${twitter.fingerprint}, which has datacenter, worker, got`;
+    expect(refused(() => twitter.narrow({ rack: 3 }))).toContain(unknown);
+    expect(refused(() => twitter.narrow({ datacenter: 3, rack: 3 }))).toContain(unknown);
+    expect(refused(() => twitter.narrow({ datacenter: 1, worker: 1, rack: 1 }))).toContain(unknown);
     refused(() => bothSides.narrow({ site: 1, host: 1 }));
     refused(() => twitter.narrow({ timestamp: 1 }));
     refused(() => twitter.narrow({ sequence: 1 }));
@@ -524,7 +525,7 @@ describe("a spec is refused", () => {
     );
   });
 
-  it("but not when only the tick of 1 ms is left out", () => {
+  it("but not if only the tick of 1 ms is left out", () => {
     expect(Layout.parse("timestamp:41,worker:10,sequence:12@1490346283706")).toEqual(westid);
   });
 

@@ -37,7 +37,7 @@ async function share(options: SnowleaseOptions): Promise<SharedSnowflake> {
   return ids;
 }
 
-/** All IDs that there are now. */
+/** All IDs that are available now. */
 function drain(maker: { next(): bigint }): bigint[] {
   const made: bigint[] = [];
   for (;;) {
@@ -56,12 +56,12 @@ function expectDistinct(ids: readonly bigint[]): void {
 }
 
 describe("a lease client that threads share", () => {
-  test("has a block for each thread, and more on request, none of them twice", async () => {
-    const child = await share({ registry: lent });
-    const other = await share({ registry: lent });
+  test("has a block for each thread, and more on request, and no block twice", async () => {
+    const child = await share({ registry: lent, borrow: true });
+    const other = await share({ registry: lent, borrow: true });
     const threads = [joinLease(child.share(), { clock }), joinLease(child.share(), { clock })];
     const makers = [child, other, lender, ...threads];
-    // Until the stock is of a time when it was known how many they are.
+    // Until the prefetched blocks are from a time when the number of threads was known.
     for (let second = 0; second < 7; second++) {
       await clock.advance(1000);
       for (const maker of makers) await maker.nextAsync();
@@ -84,7 +84,7 @@ describe("a lease client that threads share", () => {
   });
 
   test("gives a single thread nearly all of a tick", async () => {
-    const child = await share({ registry: lent });
+    const child = await share({ registry: lent, borrow: true });
     const thread = joinLease(child.share(), { clock });
     await clock.advance(30_000);
     const made: number[] = [];
@@ -95,8 +95,8 @@ describe("a lease client that threads share", () => {
     expect(Math.max(...made)).toBeGreaterThan(4096 * 0.7);
   });
 
-  test("ends for all threads when it is closed, or its lender's lease is", async () => {
-    const [one, other] = [await share({ registry: lent }), await share({ registry: lent })];
+  test("ends for all threads when its owner closes it, or when its lender's lease ends", async () => {
+    const [one, other] = [await share({ registry: lent, borrow: true }), await share({ registry: lent, borrow: true })];
     const threads = [one, other].map((child) => joinLease(child.share(), { clock }));
     await clock.advance(5000);
     for (const thread of threads) thread.next();
@@ -123,7 +123,7 @@ describe("a lease client that threads share", () => {
         return answer;
       },
     };
-    const child = await share({ registry: slow });
+    const child = await share({ registry: slow, borrow: true });
     const thread = joinLease(child.share(), { clock });
     const { workerId, fence } = child.lease;
     await clock.advance(5000);
@@ -141,7 +141,7 @@ describe("a lease client that threads share", () => {
     expect(child.lease.workerId).not.toBe(workerId);
     letGo();
     await settled();
-    const other = await share({ registry: lent });
+    const other = await share({ registry: lent, borrow: true });
     for (let ms = 0; ms < 200; ms++) {
       for (const maker of [child, thread, other, lender]) all.push(...drain(maker));
       await clock.advance(1);
@@ -156,7 +156,7 @@ describe("a lease client that threads share", () => {
     clock = fakeClock({ start: start - 1 });
     const parent = await share({ registry: memoryRegistry({ clock }), layout: "scene", workerId: 0 });
     if (!(parent.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
-    const child = await share({ registry: leaseServer(parent.lease, parent.blocks), layout: "scene" });
+    const child = await share({ registry: leaseServer(parent.lease, parent.blocks), borrow: true, layout: "scene" });
     const thread = joinLease(child.share(), { clock });
     const all: bigint[] = [];
     for (let ms = 0; ms < 20; ms++) {
@@ -168,8 +168,8 @@ describe("a lease client that threads share", () => {
     expect(all.length).toBeGreaterThan(20 * 16);
   });
 
-  test("is not lent on where the environment does not name its lender", async () => {
-    const child = await share({ registry: lent });
+  test("is not lent on if the environment does not name its lender", async () => {
+    const child = await share({ registry: lent, borrow: true });
     await expect(lendLease(child)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 });

@@ -12,7 +12,7 @@ const window = 60_000;
 const here = { host: "here", ip: "", pid: 1, instance: "" };
 const namespace = "default";
 
-/** A registry, and what its holders sent. */
+/** A registry, and the requests of its holders. */
 interface World {
   readonly clock: FakeClock;
   readonly registry: Registry;
@@ -92,7 +92,7 @@ async function told({ clock }: World): Promise<void> {
   await clock.advance(0);
 }
 
-/** The registry goes back to before this holder's last renewals: seen from it, its receipt is ahead. */
+/** The registry goes back to before this holder's last renewals: for the registry, the receipt is ahead. */
 async function goBack(world: World, lease: Lease): Promise<void> {
   const [request] = world.renewals.slice(-1);
   const { receipt } = await sentNext(world, lease);
@@ -100,7 +100,7 @@ async function goBack(world: World, lease: Lease): Promise<void> {
   await world.registry.renew({ ...request, receipt: edited(receipt, { renewals: 99 }) }).catch(() => undefined);
 }
 
-/** What the lease would send now. */
+/** The claim that the lease would send now. */
 async function sentNext(world: World, lease: Lease): Promise<RenewRequest> {
   world.off = true;
   await lease.renew();
@@ -135,7 +135,7 @@ describe("a lost lease", () => {
     const lost = eventsOf(lease, "lost");
     const began = world.clock.now();
     await world.clock.advance(1000);
-    // As in a store that was put back, and where another process gave the worker ID back.
+    // As in a restored store, in which another process gave the worker ID back.
     const { receipt: _, ...asked } = await sentNext(world, lease);
     await world.registry.release({ ...asked, turn: undefined, nextTurn: undefined, used: { until: began + 500 } });
     await lease.renew();
@@ -143,6 +143,21 @@ describe("a lost lease", () => {
     const doubt = { from: began, until: began + 500 };
     expect(lost).toMatchObject([{ reason: "released", doubt, error: { details: { reason: "released", doubt } } }]);
     expect(lost[0]?.error.message).toMatch(/another claim had the worker ID before the window passed.*may exist twice/);
+  });
+
+  it("names no IDs if the other claim used no time after the last answer", async () => {
+    const world = newWorld();
+    const lease = await claim(world);
+    const lost = eventsOf(lease, "lost");
+    const began = world.clock.now();
+    await world.clock.advance(1000);
+    await lease.renew();
+    const { receipt: _, ...asked } = await sentNext(world, lease);
+    await world.registry.release({ ...asked, used: { until: began + 500 } });
+    await lease.renew();
+    await told(world);
+    expect(lost).toMatchObject([{ reason: "released", doubt: undefined }]);
+    expect(lost[0]?.error.message).not.toContain("may exist twice");
   });
 
   it("says that an operator ended the claim", async () => {
@@ -175,7 +190,7 @@ describe("a lost lease", () => {
     const lost = eventsOf(lease, "lost");
     await lease.renew();
     const { receipt = "" } = await sentNext(world, lease);
-    // The store that comes back does not know the claim: another holder has the fence, under another token.
+    // The restored store does not know the claim: another holder has the fence, under another token.
     const other = memoryRegistry({ clock: world.clock });
     const [claimed = expect.fail()] = world.claims;
     const granted = await other.claim({ ...claimed, token: "e".repeat(32), window: 30_000 });
@@ -192,7 +207,7 @@ describe("a lost lease", () => {
     expect(lost[0]?.error.message).not.toContain("\n");
   });
 
-  it("claims another worker ID where it may, and names what it remembers of the lost one", async () => {
+  it("claims another worker ID if it may, and names its memory of the lost one", async () => {
     const world = newWorld();
     const lease = await claim(world, { onLost: "switch" });
     await lease.renew();
@@ -206,8 +221,8 @@ describe("a lost lease", () => {
   });
 });
 
-describe("what a holder sends", () => {
-  it("is its newest receipt, and one turn until the answer comes", async () => {
+describe("a holder's requests", () => {
+  it("have its newest receipt, and one turn until the answer comes", async () => {
     const world = newWorld();
     const lease = await claim(world);
     const [first, again] = [await sentNext(world, lease), await sentNext(world, lease)];
@@ -222,7 +237,7 @@ describe("what a holder sends", () => {
     expect(world.releases[0]).toMatchObject({ turn: second.turn, nextTurn: second.nextTurn, receipt: second.receipt });
   });
 
-  it("stays the same in a quarantine", async () => {
+  it("stay the same in a quarantine", async () => {
     const world = newWorld();
     const lease = await claim(world);
     await lease.renew();
@@ -237,7 +252,7 @@ describe("what a holder sends", () => {
     await lease.orphan();
   });
 
-  it("names a turn of its own behind its window, and each that was sent", async () => {
+  it("name a new turn after its window, and each sent turn", async () => {
     const world = newWorld();
     const lease = await claim(world);
     world.off = true;
@@ -252,7 +267,7 @@ describe("what a holder sends", () => {
     await lease.orphan();
   });
 
-  it("goes on when its first renewal was done and the answer was lost, also after another turn was drawn", async () => {
+  it("go on if its first renewal was done and the answer was lost, also after another turn was drawn", async () => {
     const world = newWorld();
     const lease = await claim(world);
     const request = await sentNext(world, lease);
@@ -291,7 +306,7 @@ describe("a holder that is told of a quarantine", () => {
 });
 
 describe("after a jump of the clock", () => {
-  /** A generator that has made IDs, behind a jump that the lease has seen. */
+  /** A generator that has made IDs, after a jump that the lease has seen. */
   async function jumped(by: number): Promise<{ world: World; ids: Snowflake }> {
     const world = newWorld();
     const ids = new Snowflake(await claim(world));
@@ -301,7 +316,7 @@ describe("after a jump of the clock", () => {
     return { world, ids };
   }
 
-  it("a give-back is not clean: the process may be a copy, and not know what the other one used before", async () => {
+  it("a give-back is not clean: the process may be a copy, and not know the earlier use by the other one", async () => {
     const { world, ids } = await jumped(5000);
     const released = eventsOf(ids.lease, "released");
     await ids.close();
@@ -311,7 +326,7 @@ describe("after a jump of the clock", () => {
     expect(await world.registry.worker(namespace, 0)).toMatchObject({ state: "resting", clean: false });
   });
 
-  it("a give-back is not clean, either, after a renewal: ticks that the other one used may lie before it", async () => {
+  it("after a renewal, too, a give-back is not clean: the other one may have used earlier ticks", async () => {
     const { world, ids } = await jumped(5000);
     const jumps = eventsOf(ids.lease, "clock.jump");
     await world.clock.advance(1000);
@@ -368,14 +383,14 @@ describe("after a jump of the clock", () => {
     expect(world.releases[0]?.used).toBeUndefined();
   });
 
-  it("back, a give-back is clean: no copy is resumed before it was made", async () => {
+  it("to the right time, a give-back is clean: a copy cannot resume before it was made", async () => {
     const { world, ids } = await jumped(-5000);
     await world.clock.advance(1000);
     await ids.close();
     expect(world.releases[0]?.used).toBeDefined();
   });
 
-  it("the next renewal bears a turn of its own, once", async () => {
+  it("the next renewal has a new turn, once", async () => {
     const world = newWorld();
     const lease = await claim(world);
     const before = await sentNext(world, lease);
@@ -391,7 +406,7 @@ describe("after a jump of the clock", () => {
 });
 
 describe("two copies of one lease", () => {
-  it("do not both renew: the one that comes second is lost", async () => {
+  it("do not both renew: the second one is lost", async () => {
     const world = newWorld();
     const lease = await claim(world);
     const lost = eventsOf(lease, "lost");
@@ -405,12 +420,12 @@ describe("two copies of one lease", () => {
     await lease.close();
   });
 
-  it("that were made before an answer came are told apart at the renewal after it", async () => {
+  it("that were made before an answer came differ from the next renewal on", async () => {
     const world = newWorld();
     const lease = await claim(world);
     const both = await sentNext(world, lease);
     const answer = await world.registry.renew(both);
-    // Both hear the answer of the renewal that both sent.
+    // Both hear the answer to the renewal that both sent.
     expect(await lease.renew()).toBe(true);
     if (answer.outcome !== "renewed") throw new Error("It is renewed.");
     const copy = { ...both, turn: both.nextTurn, nextTurn: "c".repeat(32), receipt: answer.receipt };
@@ -419,7 +434,7 @@ describe("two copies of one lease", () => {
     expect(lease).toMatchObject({ state: "lost", signal: { reason: { details: { reason: "cloned" } } } });
   });
 
-  it("do not both give back: the one that is out of turn changes nothing", async () => {
+  it("do not both give back: the one out of turn changes nothing", async () => {
     const world = newWorld();
     const ids = new Snowflake(await claim(world));
     ids.next();
@@ -514,7 +529,7 @@ describe("a suspended lease", () => {
     await world.clock.advance(2000);
     await resuming;
     expect(ids.lease).toMatchObject({ state: "held", workerId: 1 });
-    // What was not given back is recalled: the registry may have forgotten it.
+    // The suspended lease recalls an unanswered give-back: the registry may have forgotten it.
     expect(world.claims.at(-1)?.recall).toMatch(/^1\./);
     await ids.close();
   });
@@ -601,7 +616,7 @@ describe("a suspended lease", () => {
     await world.clock.advance(200);
     await Promise.all([suspending, resuming]);
     expect([lease.state, lease.workerId, lease.fence]).toEqual(["held", 0, 2]);
-    // What was given back needs no recall.
+    // An answered give-back needs no recall.
     expect(world.claims.at(-1)?.recall).toBeUndefined();
     await lease.orphan();
   });
@@ -641,7 +656,7 @@ describe("a suspended lease", () => {
 describe("a request for blocks", () => {
   const asked = { first: 0, spans: 1, blocks: 1, held: 0 };
 
-  it("that a renewal overtook is refused once, and asked again with the present turns", async () => {
+  it("that a renewal overtook is refused once, and repeated with the present turns", async () => {
     const world = newWorld();
     const lease = await claim(world);
     await lease.renew();
@@ -660,7 +675,7 @@ describe("a request for blocks", () => {
     await lease.close();
   });
 
-  it("that is refused without a renewal in between is not asked again; a renewal finds out why", async () => {
+  it("that is refused without a renewal in between is not repeated; a renewal finds the reason", async () => {
     const world = newWorld();
     const lease = await claim(world);
     let asks = 0;

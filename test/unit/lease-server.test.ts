@@ -40,7 +40,7 @@ describe("a lease server", () => {
     const { namespace, pool } = options;
     const holder = { host: "a", ip: "10.0.0.1", pid: 2, instance: "" };
     const claim = { namespace, pool, holder, token: makeToken(), clock: machine.now(), window: 2000 };
-    return { ...claim, layout: layout.fingerprint, ...asked };
+    return { ...claim, layout: layout.fingerprint, shared: true, ...asked };
   }
 
   async function claim(asked?: Partial<ClaimRequest>): Promise<Grant & { readonly token: string }> {
@@ -68,7 +68,7 @@ describe("a lease server", () => {
       take({ ...request(), ...child, first, spans: 2, blocks: 1, held: 0, ...over });
     expect(await ask(one)).toEqual({ outcome: "taken", blocks: [0b1, 0b1] });
     expect(await ask(two, { blocks: 3 })).toEqual({ outcome: "taken", blocks: [0b1110, 0b1110] });
-    // Who has some leaves one for each other.
+    // A child that holds blocks already leaves one for each other child.
     expect(await ask(one, { blocks: 32, held: 1 })).toEqual({ outcome: "taken", blocks: [0x7fff_fff0, 0x7fff_fff0] });
     expect(await ask(two)).toEqual({ outcome: "taken", blocks: [0x8000_0000, 0x8000_0000] });
     expect(await ask(two, { first: first - 200 })).toEqual({ outcome: "taken", blocks: [0, 0] });
@@ -111,7 +111,7 @@ describe("a lease server", () => {
     expect(await lent.renew({ ...request(), ...child })).toMatchObject({ outcome: "renewed" });
   });
 
-  test("knows the turn of a child until its window has passed: copies of it have no blocks left then", async () => {
+  test("knows the turn of a child, even when its window has passed", async () => {
     const [one, two] = [await claim(), await claim()];
     const renew = (child: Grant, turns: Turns): Promise<unknown> => lent.renew({ ...request(), ...child, ...turns });
     const renewed = { outcome: "renewed" };
@@ -119,17 +119,87 @@ describe("a lease server", () => {
     expect(await renew(one, { nextTurn: "a" })).toMatchObject(renewed);
     const { until } = lease;
     await lease.renew();
-    machine.offset += until - machine.now() - 1;
+    machine.offset += until - machine.now();
     await lease.renew();
     expect(await renew(two, { nextTurn: "x" })).toMatchObject(renewed);
     expect(await renew(one, { nextTurn: "b" })).toEqual(cloned);
     expect(await lent.claim(request({ token: one.token }))).toEqual(cloned);
-    machine.offset += 1;
-    expect(await renew(two, { turn: "x", nextTurn: "y" })).toMatchObject(renewed);
-    expect(await lent.claim(request({ token: one.token }))).toMatchObject({ outcome: "granted" });
-    // Of two copies that were resumed later, the second to renew is lost again.
+    // Of two copies that are resumed later, the second one to renew is lost.
     expect(await renew(one, { turn: "a", nextTurn: "b" })).toMatchObject(renewed);
     expect(await renew(one, { turn: "a", nextTurn: "c" })).toEqual(cloned);
+  });
+
+  test("does not take the child of another lender for its own, even if that lender's registry granted the same worker ID and fence", async () => {
+    const child = await claim();
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
+    const blocks = { first, spans: 1, blocks: 1, held: 0 };
+    expect(await take({ ...request(), ...child, ...blocks })).toEqual({ outcome: "taken", blocks: [0b1] });
+    // An operator restored the store while the lender was down.
+    registry = memoryRegistry({ clock: machine });
+    lend(await Lease.claim({ registry, clock: machine, makeToken }, options));
+    const other = await claim();
+    expect([other.workerId, other.fence]).toEqual([child.workerId, child.fence]);
+    expect(await take({ ...request(), ...other, ...blocks })).toEqual({ outcome: "taken", blocks: [0b1] });
+    expect(await take({ ...request(), ...child, ...blocks })).toEqual({ outcome: "lost" });
+    const doubt = { from: lease.from, until: lease.until };
+    expect(await lent.renew({ ...request(), ...child, nextTurn: "a" })).toEqual({
+      outcome: "lost",
+      reason: "forgotten",
+      doubt,
+    });
+    expect(await take({ ...request(), ...child, ...blocks, turn: "a" })).toEqual({ outcome: "lost" });
+  });
+
+  test("gives blocks only to a token that it knows, on its turn", async () => {
+    const child = await claim();
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
+    const ask = (over: object): Promise<unknown> =>
+      take({ ...request(), ...child, first, spans: 1, blocks: 1, held: 0, ...over });
+    expect(await ask({ token: makeToken() })).toEqual({ outcome: "lost" });
+    expect(await ask({})).toEqual({ outcome: "taken", blocks: [0b1] });
+    await lent.renew({ ...request(), ...child, nextTurn: "a" });
+    expect(await ask({})).toEqual({ outcome: "lost", reason: "cloned" });
+    expect(await ask({ turn: "a" })).toEqual({ outcome: "taken", blocks: [0b10] });
+    await lent.release({ ...request(), ...child, turn: "a" });
+    expect(await ask({ turn: "a" })).toEqual({ outcome: "lost" });
+  });
+
+  test("knows a child whose window has passed, and forgets no child for claims that came and went", async () => {
+    const [child, other] = [await claim(), await claim()];
+    const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(lease.until));
+    machine.offset += lease.until - machine.now();
+    await lease.renew();
+    await lent.renew({ ...request(), ...other });
+    const asked = { ...request(), ...child, first, spans: 1, blocks: 1, held: 0 };
+    expect(await lent.renew({ ...request(), ...child })).toMatchObject({ outcome: "renewed" });
+    expect(await take(asked)).toEqual({ outcome: "taken", blocks: [0b1] });
+    for (let i = 0; i < 10_000; i++) await lent.release({ ...request(), ...(await claim()) });
+    expect(await take(asked)).toEqual({ outcome: "taken", blocks: [0b10] });
+    for (let i = 0; i < 10_000; i++) {
+      await claim();
+      if (i % 100 > 0) continue;
+      machine.offset += 10_001;
+      await lease.renew();
+    }
+    expect(await take(asked)).toEqual({ outcome: "lost" });
+    expect(await lent.renew({ ...request(), ...child, clock: machine.now() })).toMatchObject({ outcome: "lost" });
+  });
+
+  test("refuses one process more than its limit, until another one has ended or has taken no blocks for 10 s", async () => {
+    lent = leaseServer(lease, ledger, { most: 2 });
+    const [one, two] = [await claim(), await claim()];
+    await expect(lent.claim(request())).rejects.toEqual(code("RATE_LIMITED"));
+    // A repeated claim does not count as another process.
+    expect(await lent.claim(request({ token: one.token }))).toMatchObject({ outcome: "granted" });
+    await lent.release({ ...request(), ...one });
+    await claim();
+    await expect(lent.claim(request())).rejects.toEqual(code("RATE_LIMITED"));
+    machine.offset += 10_001;
+    await lease.renew();
+    await lent.renew({ ...request(), ...two, clock: machine.now() });
+    await take({ ...request(), ...two, first: 0, spans: 1, blocks: 1, held: 0 });
+    await claim();
+    await expect(lent.claim(request())).rejects.toEqual(code("RATE_LIMITED"));
   });
 
   test("refuses a child whose turn does not move on", async () => {
@@ -139,13 +209,24 @@ describe("a lease server", () => {
 
   test.each([
     ["another worker ID", { workerId: 3 }, "CONFIG_INVALID"],
+    ["a claim of the whole window", { shared: undefined }, "CONFIG_INVALID"],
     ["a pool without its worker ID", { pool: { first: 0, last: 1 } }, "CONFIG_INVALID"],
     ["another namespace", { namespace: "orders" }, "CONFIG_INVALID"],
     ["another layout", { layout: "timestamp:41,worker:10,sequence:12@0/1" }, "LAYOUT_MISMATCH"],
     ["a window that is too long", { window: 2 ** 31 }, "CONFIG_INVALID"],
-    ["a clock that is far off", { clock: epoch + 10_001 }, "CLOCK_SKEW"],
+    ["a clock that is far behind", { clock: epoch - 10_001 }, "CLOCK_SKEW"],
+    ["a clock that is ahead of nearly all blocks", { clock: epoch + 7001 }, "CLOCK_SKEW"],
   ] as const)("refuses %s", async (_, asked, expected) => {
     await expect(lent.claim(request(asked))).rejects.toEqual(code(expected));
+  });
+
+  test("has blocks for each clock that it accepts", async () => {
+    for (const offset of [7000, -10_000]) {
+      const child = await claim({ clock: machine.now() + offset });
+      const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(Math.max(machine.now() + offset, lease.from)));
+      const asked = { ...request(), ...child, first, spans: 10, blocks: 1, held: 0 };
+      expect((await take(asked)) as BlocksTaken).toMatchObject({ blocks: Array.from({ length: 10 }, () => 0b1) });
+    }
   });
 
   test("loses its children's claims when it is lost", async () => {
@@ -190,7 +271,7 @@ describe("a lease server", () => {
     expect((await claim()).workerId).not.toBe(child.workerId);
   });
 
-  test("ends when the clock is set back to where its children get no blocks", async () => {
+  test("ends if the clock is set back to where its children get no blocks", async () => {
     const child = await claim();
     const first = ledger.allocator.blockLayout.spanOf(layout.tickOf(machine.now()));
     await take({ ...request(), ...child, first, spans: 2, blocks: 1, held: 0 });
@@ -235,7 +316,7 @@ describe("a lease server", () => {
     expect(ledger.allocator.newest()).toBeUndefined();
   });
 
-  test("gives no block of a span behind its window, and is given back up to the window's end at most", async () => {
+  test("gives no block of a span behind its window, and is given back at most up to the window's end", async () => {
     await lease.close();
     // The window ends in the middle of a tick.
     world.advance(60);
@@ -253,14 +334,14 @@ describe("a lease server", () => {
     expect(await registry.worker("default", 2)).toMatchObject({ clean: true, until });
   });
 
-  test("lets its children continue where it may continue itself", async () => {
+  test("lets its children continue if it may continue itself", async () => {
     await lease.close();
     world.advance(10_000);
     const first = await Lease.claim({ registry, clock: machine, makeToken }, options);
     const id = new Snowflake(first).next();
     await first.close();
     lend(await Lease.claim({ registry, clock: machine, makeToken }, options));
-    const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, options);
+    const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, { ...options, borrows: true });
     const child = new Snowflake(borrowed, { share: await LeaseClient.open(borrowed) });
     expect(layout.decompose(child.next())).toEqual({
       ...layout.decompose(id),
@@ -271,7 +352,7 @@ describe("a lease server", () => {
   test("excludes a generator that does not share it, a second server, and lending it on", async () => {
     expect(() => new Snowflake(lease)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
     expect(() => new SharedUsageTracker(lease, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
-    const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, options);
+    const borrowed = await Lease.claim({ registry: lent, clock: machine, makeToken }, { ...options, borrows: true });
     expect(() => new Snowflake(borrowed)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
     expect(() => new SharedUsageTracker(borrowed, true)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
   });
@@ -286,6 +367,6 @@ describe("a lease server", () => {
 });
 
 /*
- * Two lenders on one host fight for one worker ID of a registry behind a bad network, and each has children that come, crash,
- * stop, wake and give back, while the clock is stepped: whatever happens, no ID is made twice.
+ * Two lenders on one host compete for one worker ID of a registry behind a bad network. Each has children that come, crash,
+ * stop, wake and give back, while the clock is stepped. Whatever happens, no ID is made twice.
  */

@@ -49,7 +49,7 @@ async function newWorld(): Promise<{ clock: FakeClock; registry: Registry }> {
   return { clock, registry: memoryRegistry({ clock }) };
 }
 
-/** An operator ends the claim and keeps its number back; the lease is told at its next renewal. */
+/** An operator ends the claim and pins its worker ID; the lease learns of it at its next renewal. */
 async function takeAway(registry: Registry, lease: Lease): Promise<void> {
   const { workerId } = lease;
   await registry.pin("default", workerId, "taken away");
@@ -57,7 +57,7 @@ async function takeAway(registry: Registry, lease: Lease): Promise<void> {
   await lease.renew();
 }
 
-/** Names of the events as they come. */
+/** Names of the events, in order. */
 function namesOf(lease: Lease): string[] {
   const names: string[] = [];
   const all: (keyof LeaseEvents)[] = ["renewed", "renew-failed", "lost", "switched", "released", "clock.jump"];
@@ -113,7 +113,7 @@ describe("a lease", () => {
     await lease.orphan();
   });
 
-  it("fails closed when the registry does not answer, and goes on when it does", async () => {
+  it("fails closed while the registry does not answer, and goes on when it does", async () => {
     const { clock, registry } = await newWorld();
     const cut = cutOff(registry);
     const ids = new Snowflake(await claim(cut, clock));
@@ -148,7 +148,7 @@ describe("a lease", () => {
     await ids.close();
   });
 
-  it("ends when it is lost and may not move: its signal says so, and nothing more is made", async () => {
+  it("ends when it is lost and may not switch: its signal says so, and it makes no more IDs", async () => {
     const { clock, registry } = await newWorld();
     const ids = new Snowflake(await claim(registry, clock, { onLost: "stop" }));
     await takeAway(registry, ids.lease);
@@ -175,7 +175,7 @@ describe("a lease", () => {
     await ids.close();
   });
 
-  it("takes no notice of a renewal that is answered after it has moved", async () => {
+  it("ignores the answer to a renewal that comes after it has switched", async () => {
     const { clock, registry } = await newWorld();
     const answers: ((answer: Renewal) => void)[] = [];
     const slow = { ...registry, renew: () => new Promise<Renewal>((resolve) => answers.push(resolve)) };
@@ -203,11 +203,11 @@ describe("a lease", () => {
     await ids.close();
   });
 
-  it("is renewed in time when it was granted less than it asked for", async () => {
+  it("is renewed in time if its granted window is shorter than the requested one", async () => {
     const { clock, registry } = await newWorld();
     const held = await claim(registry, clock, { window: 3000 });
     const lender = leaseServer(held, new SharedUsageTracker(held, true));
-    const lease = await claim(lender, clock);
+    const lease = await claim(lender, clock, { borrows: true });
     const ids = new Snowflake(lease, { share: await LeaseClient.open(lease) });
     for (let second = 0; second < 20; second++) {
       await clock.advance(1000);
@@ -218,7 +218,7 @@ describe("a lease", () => {
 });
 
 describe("the end of a lease", () => {
-  it("comes once, however often it is asked for, and ends what was opened for it", async () => {
+  it("comes once, even if close is called often, and ends what was opened for it", async () => {
     const { clock, registry } = await newWorld();
     let ends = 0;
     const lease = await claim(registry, clock, {}, { onEnd: async () => void ends++ });
@@ -230,7 +230,7 @@ describe("the end of a lease", () => {
     expect(await registry.worker("default", 0)).toMatchObject({ state: "free", fence: 1 });
   });
 
-  it("hands nothing out any more, though the registry cannot be told", async () => {
+  it("makes no more IDs, even if the registry cannot be reached", async () => {
     const { clock, registry } = await newWorld();
     const cut = cutOff(registry);
     let ends = 0;
@@ -253,6 +253,27 @@ describe("the end of a lease", () => {
     expect(await registry.worker("default", 0)).toMatchObject({ state: "live", until, clean: false });
     await clock.advance(1);
     expect(await registry.worker("default", 0)).toMatchObject({ state: "free", until });
+  });
+
+  it.each(["close", "suspend"] as const)("during a renewal gives the worker ID back after it, by %s", async (end) => {
+    const { clock, registry } = await newWorld();
+    const sent: (() => void)[] = [];
+    const slow = {
+      ...registry,
+      async renew(request: Parameters<Registry["renew"]>[0]) {
+        await new Promise<void>((resolve) => sent.push(resolve));
+        return registry.renew(request);
+      },
+    };
+    const { lease } = new Snowflake(await claim(slow, clock));
+    const renewal = lease.renew();
+    const ended = lease[end]();
+    await clock.advance(1);
+    expect(await registry.worker("default", 0)).toMatchObject({ state: "live", clean: false });
+    for (const go of sent) go();
+    await Promise.all([renewal, ended]);
+    expect(await registry.worker("default", 0)).toMatchObject({ state: "free", clean: true });
+    await lease.close();
   });
 
   it("while another worker ID is being claimed gives that one back, unused", async () => {
@@ -280,7 +301,7 @@ describe("the end of a lease", () => {
     expect(await registry.workers("default", { state: "live" })).toEqual([]);
   });
 
-  it("of a claim that nobody waits for any more gives the grant back, recents and all", async () => {
+  it("during a claim that its caller has aborted gives the grant back, with the recents", async () => {
     const { clock, registry } = await newWorld();
     const before = new Snowflake(await claim(registry, clock));
     before.next();
@@ -291,15 +312,15 @@ describe("the end of a lease", () => {
       ...registry,
       async claim(request: Parameters<Registry["claim"]>[0]) {
         const answer = await registry.claim(request);
-        stop.abort(new Error("nobody waits"));
+        stop.abort(new Error("the caller is gone"));
         return answer;
       },
     };
-    await expect(claim(late, clock, {}, {}, stop.signal)).rejects.toThrow("nobody waits");
+    await expect(claim(late, clock, {}, {}, stop.signal)).rejects.toThrow("the caller is gone");
     expect(await registry.worker("default", 0)).toMatchObject({ state: "free", clean: true, recents: stored?.recents });
   });
 
-  it("is not called clean when an operator had ended the claim", async () => {
+  it("is not called clean if an operator had ended the claim", async () => {
     const { clock, registry } = await newWorld();
     const ids = new Snowflake(await claim(registry, clock));
     ids.next();
@@ -402,7 +423,7 @@ describe("a registry's answers", () => {
     await lease.close();
   });
 
-  /** Worker 1 was used by a holder before, and what is told of its recents cannot be read, or cannot be true. */
+  /** A holder used worker 1 before, and its stored recents cannot be read, or cannot be true. */
   function garbled(registry: Registry, bytes: Uint8Array): Registry {
     return {
       ...registry,
@@ -429,7 +450,7 @@ describe("a registry's answers", () => {
       const used = [before.next(), before.next(), before.next()];
       await before.close();
       const ids = new Snowflake(await claim(garbled(registry, bytes), clock, { workerId: 1 }));
-      // The tick is the one that the holder before used, and its recents are all that tells where to go on.
+      // The tick is the last holder's tick, and only its recents tell where to go on.
       expect(() => ids.next()).toThrow(expect.objectContaining({ code: "WINDOW_NOT_OPEN", retryable: true }));
       await clock.advance(1);
       expect(used).not.toContain(ids.next());

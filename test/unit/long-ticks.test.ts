@@ -15,7 +15,7 @@ const layouts = [
   ["10 ms", Layout.parse("timestamp:39,sequence:8,worker:16@1690000000000/10")],
 ] as const;
 
-/** Who makes IDs, in which way. The last three make them on the lease of another generator. */
+/** The ways to make IDs. The last three make them on the lease of another generator. */
 const ways = ["wall", "lead", "shared", "thread", "child", "thread of a child"] as const;
 type Way = (typeof ways)[number];
 
@@ -32,7 +32,7 @@ interface Setting {
 }
 
 async function open(way: Way, layout: Layout, clock: FakeClock, store: Registry, window: number): Promise<Setting> {
-  // Nobody renews here: a window ends where it ended when it was claimed.
+  // Renewals fail here: a window ends at its first end.
   const registry: Registry = { ...store, renew: () => Promise.reject(new Error("cut off")) };
   const options: SnowleaseOptions = { registry, clock, layout, workerId: 7, window, claimTimeout: 0 };
   const opened: { close(): Promise<void> }[] = [];
@@ -55,7 +55,14 @@ async function open(way: Way, layout: Layout, clock: FakeClock, store: Registry,
   if (way === "thread") return { ...rest, maker: keep(joinLease(ids.share(), { clock })), lease };
   if (!(blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
   const child = keep(
-    await snowlease({ registry: leaseServer(lease, blocks), clock, layout, claimTimeout: 0, shared: true }),
+    await snowlease({
+      registry: leaseServer(lease, blocks),
+      borrow: true,
+      clock,
+      layout,
+      claimTimeout: 0,
+      shared: true,
+    }),
   );
   return { ...rest, maker: way === "child" ? child : keep(joinLease(child.share(), { clock })), lease };
 }
@@ -63,7 +70,7 @@ async function open(way: Way, layout: Layout, clock: FakeClock, store: Registry,
 /** More IDs than any window here has: a generator that makes this many repeats some. */
 const most = 100_000;
 
-/** All IDs that there are now, and why there are no more. */
+/** All IDs that are available now, and the reason why there are no more. */
 function drain(maker: Maker): { readonly made: bigint[]; readonly why: string } {
   const made: bigint[] = [];
   for (;;) {
@@ -77,7 +84,7 @@ function drain(maker: Maker): { readonly made: bigint[]; readonly why: string } 
   }
 }
 
-/** All IDs that there are while the clock goes on for so long, in steps of a fifth of a tick; and all reasons why there were no more. */
+/** All IDs while the clock goes on for this long, in steps of a fifth of a tick; and all reasons for refusals. */
 async function drainFor(ms: number, { clock, maker }: Setting, { tick }: Layout): Promise<[bigint[], Set<string>]> {
   const all: bigint[] = [];
   const reasons = new Set<string>();
@@ -96,9 +103,9 @@ describe.each(layouts)("with ticks of %s", (_, layout) => {
   const perTick = layout.maxSequence + 1;
   const inside = tick / 10;
 
-  /** How many it makes of so many ticks. A thread leaves a block to its lender. */
+  /** How many IDs it makes of this many ticks. A thread leaves a block to its lender. */
   function expectCount(made: readonly bigint[], way: Way, ticks: number): void {
-    // A child asks for more when the first of its blocks are used.
+    // A child asks for more blocks when it uses the first of them.
     if (way.endsWith("child")) expect(made.length).toBeGreaterThanOrEqual((ticks * perTick) / 32);
     else expect(made.length).toBe(ticks * perTick * (way === "thread" ? 31 / 32 : 1));
   }
@@ -139,14 +146,14 @@ describe.each(layouts)("with ticks of %s", (_, layout) => {
     }
   });
 
-  it("a full one that all share has each of its IDs once", async () => {
+  it("a full one that all generators share has each of its IDs once", async () => {
     const clock = fakeClock({ start });
     const store = memoryRegistry({ clock });
     const ids = await snowlease({ registry: store, clock, layout, workerId: 7, window: 60_000, shared: true });
     onTestFinished(() => ids.close());
     if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
     const registry = leaseServer(ids.lease, ids.blocks);
-    const child = await snowlease({ registry, clock, layout, shared: true });
+    const child = await snowlease({ registry, clock, layout, borrow: true, shared: true });
     onTestFinished(() => child.close());
     const makers = [joinLease(child.share(), { clock }), child, joinLease(ids.share(), { clock }), ids];
     await clock.advance(10_000);

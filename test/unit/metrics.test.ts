@@ -16,7 +16,7 @@ async function claim({ send, clock }: ObservedApi, namespace = "orders", more: o
   return token;
 }
 
-/** The losses of a namespace, of all reasons. */
+/** The losses of a namespace, for all reasons. */
 function lossesIn(text: string, namespace: string): number {
   const samples = parseExposition(text).get("snowlease_leases_lost_total")?.samples ?? [];
   const own = samples.filter(({ labels }) => labels["namespace"] === namespace);
@@ -24,7 +24,7 @@ function lossesIn(text: string, namespace: string): number {
   return own.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** A function that tells by how much figures have risen since it was made. */
+/** A function that returns the rise of figures since the call. */
 async function rises({
   figures,
 }: ObservedApi): Promise<(name: string, labels?: Record<string, string>) => Promise<number>> {
@@ -85,7 +85,7 @@ test("a take-over is counted", async () => {
   expect(valueOf(await observed.figures(), "snowlease_take_overs_total", { namespace: "orders" })).toBe(1);
 });
 
-test("a namespace that somebody only asks for has no figures", async () => {
+test("a namespace that only appears in requests has no figures", async () => {
   const observed = makeObserved();
   const { send, clock, figures } = observed;
   const token = makeToken();
@@ -130,7 +130,7 @@ test("a layout that wraps has no end", async () => {
   expect(valueOf(text, "snowlease_layout_end_timestamp_seconds")).toBeUndefined();
 });
 
-test("a registry that fails is seen as down, with its errors by operation, and the figures come all the same", async () => {
+test("a failing registry shows as down, with its errors by operation, and the figures come all the same", async () => {
   let down = false;
   const observed = makeObserved({
     change: (memory) => ({
@@ -153,7 +153,7 @@ test("a registry that fails is seen as down, with its errors by operation, and t
   expect(valueOf(await observed.figures(), "snowlease_registry_up")).toBe(1);
 });
 
-test("a registry that no longer answers is seen as down after 2 s, and is not asked again by everybody who reads", async () => {
+test("a registry that no longer answers shows as down after 2 s, and later readers do not ask it again", async () => {
   let asked = 0;
   const observed = makeObserved({
     change: (memory) => ({
@@ -174,7 +174,7 @@ test("a registry that no longer answers is seen as down after 2 s, and is not as
   expect(asked).toBe(2);
 });
 
-test("however many read the figures, the registry is asked once a second", async () => {
+test("however many readers there are, the registry is asked once a second", async () => {
   let asked = 0;
   const observed = makeObserved({
     change: (memory) => ({
@@ -243,7 +243,7 @@ test("the daemon's own leases: IDs made, and how long their windows last", async
   expect(valueOf(await figures(), "snowlease_own_window_left_seconds", orders)).toBeUndefined();
 });
 
-test("a quarantine is told once, however many ask while it lasts", async () => {
+test("a quarantine is reported once, however many callers ask while it lasts", async () => {
   const observed = makeObserved({
     change: (memory, clock) => {
       const ends = clock.now() + 60_000;
@@ -263,7 +263,7 @@ test("a quarantine is told once, however many ask while it lasts", async () => {
   expect(valueOf(await observed.figures(), "snowlease_quarantines_total", { namespace: "_other" })).toBe(1);
 });
 
-test("a quarantine that an operator ends sooner is the same one, and a later one is another", async () => {
+test("a quarantine that an operator ends early is the same one, and a later one is another", async () => {
   let ends = 0;
   const observed = makeObserved({
     change: (memory, clock) => ({

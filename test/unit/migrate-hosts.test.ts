@@ -23,11 +23,11 @@ describe("a list of hosts", () => {
     expect(addresses("10.1.0.0/16")).toHaveLength(65_534);
   });
 
-  test("is read in each way that editors end lines and separate words", () => {
+  test("is read with any line ends and separators of editors", () => {
     for (const text of ["a 10.0.0.1\nb 10.0.0.2", "a 10.0.0.1\r\nb 10.0.0.2\r\n", "a 10.0.0.1\rb 10.0.0.2\r"]) {
       expect(readHosts(text, "f").map(({ name }) => name)).toEqual(["a", "b"]);
     }
-    // Two files put together, the second with a mark at its beginning, and a blank that is none of ASCII.
+    // Two concatenated files, the second one with a byte order mark, and a blank outside ASCII.
     expect(addresses("\uFEFF10.0.0.1\n\uFEFF10.0.0.2\n\t 10.0.0.3\u00A0# c\n")).toEqual([
       "10.0.0.1",
       "10.0.0.2",
@@ -42,7 +42,7 @@ describe("a list of hosts", () => {
     ]);
   });
 
-  test("tells a host once, by its name", () => {
+  test("lists a host once, by its name", () => {
     expect(readHosts("10.0.0.0/30\ndb 10.0.0.1\n10.0.0.1\ndb 10.0.0.1\n", "f")).toEqual([
       { name: "db", address: "10.0.0.1" },
       { name: "10.0.0.2", address: "10.0.0.2" },
@@ -83,7 +83,7 @@ describe("a list of hosts", () => {
 });
 
 describe("the worker IDs of a list of hosts", () => {
-  /** What becomes of the numbers: [worker ID, for whom, why]. */
+  /** The plan for the worker IDs: [worker ID, for which host, why]. */
   async function numbers(text: string): Promise<{ hosts: unknown[]; retired: unknown[]; remarks: readonly string[] }> {
     const findings = hostFindings(readHosts(text, "f"), layout);
     const about = { namespace, layout, sourceLayout: layout, numbers: 1024, now: 1_700_000_000_000 };
@@ -115,7 +115,7 @@ describe("the worker IDs of a list of hosts", () => {
     ["192.168.122.1", 513],
     ["169.254.0.9", 9],
     ["fe80::9", 9],
-  ])("%s is no address to know a host by: its number is nobody's", async (address, workerId) => {
+  ])("%s does not identify a host: its worker ID gets no owner", async (address, workerId) => {
     const named = await numbers(`alpha ${address}\n`);
     expect(named.hosts).toEqual([[workerId, "alpha", undefined, expect.stringMatching(/./)]]);
     const bare = await numbers(`${address}\n10.0.0.200\n`);
@@ -124,7 +124,7 @@ describe("the worker IDs of a list of hosts", () => {
     for (const { remarks } of [named, bare]) expect(remarks.join("\n")).toContain(address);
   });
 
-  test("of a large range are reckoned as those of one address", async () => {
+  test("of a large range are computed like those of one address", async () => {
     for (const range of ["172.17.0.0/16", "2001:db8::/112"]) {
       const findings = hostFindings(readHosts(range, "f"), layouts.uid);
       expect(findings.remarks).toHaveLength(1);
@@ -132,7 +132,7 @@ describe("the worker IDs of a list of hosts", () => {
     }
   });
 
-  test("of IPv6 hosts westid takes the first 4 bytes: those numbers are nobody's, too", async () => {
+  test("of IPv6 hosts westid takes the first 4 bytes: those worker IDs get no owner, either", async () => {
     // 0x20010db8, its last 10 bits.
     const java = 0xd_b8 % 1024;
     const { hosts, retired, remarks } = await numbers("a 2001:db8::7\nb 2001:db8:5::9\nc 10.0.1.184\n");

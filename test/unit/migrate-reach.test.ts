@@ -39,7 +39,7 @@ const any: Reach = { next: "any", highest: 1023 };
 const above = (highest: number): Reach => ({ next: "above", highest });
 
 describe("what a source can still hand out", () => {
-  test("is not leased: all up to its highest, and a headroom above", async () => {
+  test("is not leased: all worker IDs up to its highest, and a headroom above", async () => {
     const leasedFrom = async (highest: number, more: Partial<PlanRequest> = {}): Promise<number> => {
       const { plan } = await planned(above(highest), { from: "leaf", sourceLayout: twitter, ...more });
       const pins = pinsOf(plan);
@@ -55,7 +55,7 @@ describe("what a source can still hand out", () => {
     expect(await leasedFrom(4, { pool: { first: 0, last: 767 } })).toBe(21);
   });
 
-  test("is refused where nothing is left, with what to change", async () => {
+  test("is refused if nothing is left, with the change to make", async () => {
     expect(await refusal(above(1010), { from: "leaf", sourceLayout: twitter })).toMatch(
       /^CONFIG_INVALID: leaf hands out the worker IDs above 1010 next, and 203 of them are kept for it, and none is left to lease of 0-1023; keep fewer with `--headroom`; or plan with more bits/,
     );
@@ -71,7 +71,7 @@ describe("what a source can still hand out", () => {
     );
   });
 
-  test("leaves a band that it cannot reach, the very store, and another layout", async () => {
+  test("leaves a band that it cannot reach, its own store, and another layout", async () => {
     const band = await planned({ next: "any", highest: 511 }, { from: "cosid-sql", sourceLayout: cosid, numbers: 512 });
     expect(band.plan.leased).toEqual({ first: 512, last: 1023 });
     expect(band.outlook).toMatchObject({ left: 512, kept: 0, renumbered: 1 });
@@ -88,7 +88,7 @@ describe("what a source can still hand out", () => {
     ).toBe(4096);
   });
 
-  test("a plan from which a worker ID was taken out that the source can reach is not applied", async () => {
+  test("a plan that lacks a worker ID within the source's reach is not applied", async () => {
     const { plan } = await planned(above(4), { from: "leaf", sourceLayout: twitter });
     const text = planText({ ...plan, retired: plan.retired.slice(1) });
     expect(() => readPlan(text, "plan.json")).toThrow(
@@ -107,7 +107,7 @@ describe("layouts whose IDs could be equal", () => {
     );
   });
 
-  test("the first equal ID is one of both", () => {
+  test("the first equal ID is an ID of both layouts", () => {
     for (const old of [westid, twitter, cosid, layouts.safe53, layouts.sonyflake]) {
       for (const fresh of [westid, twitter, cosid, layouts.safe53, layouts.sonyflake]) {
         if (sameIds(old, fresh)) continue;
@@ -123,7 +123,7 @@ describe("layouts whose IDs could be equal", () => {
     }
   });
 
-  test("names of fields make no difference, and what is advised is apart for years", () => {
+  test("field names make no difference, and the advised layouts are years apart", () => {
     const leaf = Layout.parse("timestamp:41,worker:10,sequence:12@1288834974657");
     expect([sameIds(leaf, twitter), sameIds(westid, twitter)]).toEqual([true, false]);
     for (const old of [westid, twitter, cosid]) {
@@ -134,7 +134,7 @@ describe("layouts whose IDs could be equal", () => {
   });
 });
 
-test("the very store of a source is told by servers, database and namespace", () => {
+test("the source's own store is recognized by servers, database and namespace", () => {
   const same = (url: string, registry: string, namespace = "default", from = "westid-redis" as const): boolean =>
     isSameStore(from, url, parseAddress(registry), namespace);
   expect(same("redis://h:6379", "redis://u:p@H/0?beside=westid")).toBe(true);

@@ -36,7 +36,7 @@ async function planFor(
 }
 
 describe("a plan", () => {
-  test("names those first whose numbers collide, also with what is leased already", async () => {
+  test("lists collisions first, also with leased worker IDs", async () => {
     const registry = memoryRegistry();
     const holder = { host: "other", ip: "10.9.9.9", pid: 1, instance: "" };
     await granted(registry, claimRequest({ workerId: 5, holder, clock: Date.now() }));
@@ -61,12 +61,12 @@ describe("a plan", () => {
     });
   });
 
-  test("with a number that the layout has not is refused", async () => {
+  test("with a worker ID outside the layout is refused", async () => {
     const makers = [{ name: "a", workerId: 1024 }];
     await expect(planFor([], { findings: { makers } })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
-  test("is read back as it was written, and refused where it was spoiled", async () => {
+  test("is read back as written, and refused if it was damaged", async () => {
     const { plan } = await planFor(["10.0.0.1", "10.0.0.2", "10.0.4.2"], {
       findings: { retired: [{ first: 7, last: 9, why: "burnt", forGood: true }] },
     });
@@ -121,7 +121,7 @@ describe("a migration", () => {
     return { host: `host-${ip}`, ip, pid: 1, instance: "" };
   };
 
-  test("pins what is used, and once only; takes all back; leaves other pins as they are", async () => {
+  test("pins the used worker IDs, and only once; takes all back; leaves other pins unchanged", async () => {
     const { registry, clock, plan } = await begun();
     await registry.pin(namespace, 3, "kept by an operator");
     await registry.pin(namespace, 9, "migration: of another plan");
@@ -155,7 +155,7 @@ describe("a migration", () => {
     expect(await revertPlan({ registry, plan })).toEqual({ unpinned: 0, live: 1 });
   });
 
-  test("pins for nobody what somebody holds who may close its window before its host's last use", async () => {
+  test("pins without an owner a held worker ID whose holder may close its window before the host's last use", async () => {
     const { registry, clock, plan } = await begun();
     const request = claimRequest({ workerId: 1, holder: holderAt("10.7.7.7"), clock: clock.now() });
     const grant = await granted(registry, request);
@@ -167,7 +167,7 @@ describe("a migration", () => {
     expect(await registry.claim(claim)).toMatchObject({ outcome: "pinned" });
   });
 
-  test("of thousands is pinned in steps, shows how far it is, and goes on where it was broken off", async () => {
+  test("of thousands is pinned in steps, shows its progress, and goes on after an interruption", async () => {
     const { registry } = await begun();
     const steps: number[] = [];
     const inBulk: Registry = {
@@ -192,7 +192,7 @@ describe("a migration", () => {
     expect(await revertPlan(request)).toEqual({ unpinned: 200, live: 0 });
   });
 
-  test("needs the namespace, and its layout, and the one that the plan is for", async () => {
+  test("needs the namespace with the same layout as the plan", async () => {
     const { registry, plan } = await begun();
     const refused = async (work: Promise<unknown>): Promise<string> =>
       work.then(
@@ -209,7 +209,7 @@ describe("a migration", () => {
     expect(await registry.workers(namespace)).toEqual([]);
   });
 
-  test("tells who has moved, who is still on the old scheme, and who shares a number", async () => {
+  test("lists the hosts that have moved, those still on the old scheme, and those that share a worker ID", async () => {
     const { registry, clock, plan } = await begun();
     await applyPlan({ registry, plan });
     const states = async (): Promise<Record<string, string>> => {
@@ -226,7 +226,7 @@ describe("a migration", () => {
     };
     expect(await claim(ips[2])).toBe(0);
     expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "old", [ips[2]]: "moved", [ips[3]]: "old" });
-    // What it had goes to somebody else: its history tells.
+    // Another host claims its worker ID: the history shows its move.
     expect(await claim(ips[1], 0)).toBe(0);
     expect(await claim(ips[0])).toBe(1);
     expect(await states()).toEqual({ [ips[0]]: "moved", [ips[1]]: "moved", [ips[2]]: "moved", [ips[3]]: "old" });
@@ -236,7 +236,7 @@ describe("a migration", () => {
     expect((await states())[ips[3]]).toBe("conflict");
   });
 
-  test("does not count a claim from before the plan that is over", async () => {
+  test("does not count an ended claim from before the plan", async () => {
     const { registry, clock, plan } = await begun();
     const request = claimRequest({ holder: holderAt(ips[0]), clock: clock.now(), workerId: 100 });
     const grant = await granted(registry, request);
@@ -247,7 +247,7 @@ describe("a migration", () => {
     expect(await migrationStatus({ registry, plan: later })).toMatchObject({ moved: 0 });
   });
 
-  test("ends one window and maxClockSkew after the last host, and not before what is known to be used", async () => {
+  test("ends one window and maxClockSkew after the last host, and not before the known use", async () => {
     const { registry, clock, plan } = await begun();
     const [host] = plan.hosts.filter(({ renumbered }) => renumbered === undefined);
     const usedUntil = clock.now() + 300_000;

@@ -4,7 +4,7 @@ import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "../../src/registries/sql/oracle/errors.ts";
 import { namesOf } from "../../src/registries/sql/statements.ts";
 
-/** An error as the driver throws it: the server's with a number and a link, its own without. */
+/** An error of the driver: a server's error with a number and a link, its own without. */
 function thrown(code: string, text = "says the server"): Error {
   const number = Number(code.slice(4));
   const help = code.startsWith("ORA-") ? `\nHelp: https://docs.oracle.com/error-help/db/${code.toLowerCase()}/` : "";
@@ -13,7 +13,7 @@ function thrown(code: string, text = "says the server"): Error {
 
 const place = { title: "Oracle", where: "db:1521", url: "oracle://***@db/ids", namespace: "orders" };
 
-describe("what Oracle says", () => {
+describe("an error of Oracle", () => {
   test.each([
     ["ORA-00001", "REGISTRY_UNAVAILABLE", "raced"],
     ["ORA-00054", "REGISTRY_UNAVAILABLE", "raced"],
@@ -68,18 +68,21 @@ describe("what Oracle says", () => {
   const unreachable =
     "ORA-12170 ORA-12535 ORA-12570 ORA-12637 ORA-25408 NJS-003 NJS-500 NJS-501 NJS-503 NJS-506 NJS-510 NJS-521 NJS-530";
   test.each(`${lost} ${unreachable}`.split(" "))(
-    "after %s nobody knows what was done, and the connection is not used again",
+    "after %s the result is unknown, and the connection is not used again",
     (code) => {
       expect(meaningOf(thrown(code))).toBeUndefined();
       expect(cameToNothing(thrown(code))).toBe(true);
     },
   );
 
-  test.each(["ORA-00001", "ORA-00942", "ORA-12899", "NJS-123"])("after %s it is", (code) => {
-    expect(cameToNothing(thrown(code))).toBe(false);
-  });
+  test.each(["ORA-00001", "ORA-00942", "ORA-12899", "NJS-123"])(
+    "after %s the result is known, and the connection is kept",
+    (code) => {
+      expect(cameToNothing(thrown(code))).toBe(false);
+    },
+  );
 
-  test("what went wrong inside of the server is told by the error behind it, and shown", () => {
+  test("inside the server is explained by the error behind it, and shown", () => {
     const inside = (code: string): Error =>
       thrown("ORA-00604", `error occurred at recursive SQL level 1\n${code}: why\nORA-06512: at line 3`);
     for (const code of ["ORA-01000", "ORA-04031", "ORA-01658", "ORA-00001"]) {
@@ -94,7 +97,7 @@ describe("what Oracle says", () => {
     expect(meaningOf(thrown("ORA-00604", "level 1"))).toMatchObject({ code: "REGISTRY_UNAVAILABLE", passes: true });
   });
 
-  test("says which of its names are too long", () => {
+  test("tells which of our names are too long", () => {
     expect(meaningOf(thrown("ORA-00972"))).toMatchObject({
       says: "takes no names as long as those of this namespace's tables",
       advice: "choose a namespace of at most 9 characters, or raise COMPATIBLE to 12.2 or higher",
@@ -103,7 +106,7 @@ describe("what Oracle says", () => {
     expect(Math.max(...longest)).toBe(30);
   });
 
-  test("a listener's refusal is told in its text", () => {
+  test("of a listener is shown with its text", () => {
     const refused = thrown(
       "NJS-511",
       "connection to listener at host a port 1 was refused. (CONNECTION_ID=x==)\nCause: ORA-12520",
@@ -112,7 +115,7 @@ describe("what Oracle says", () => {
     expect(meaningOf(thrown("NJS-511", "was refused\nCause: refused"))).toBeUndefined();
   });
 
-  test("what nobody said means nothing", () => {
+  test("that the driver did not throw means nothing", () => {
     for (const error of [
       undefined,
       "ORA-00001",
@@ -124,7 +127,7 @@ describe("what Oracle says", () => {
     }
   });
 
-  test("a table or an index that is there already", () => {
+  test("for an existing table or index is recognized", () => {
     expect(["ORA-00955", "ORA-01408", "ORA-00942"].map((code) => isAlreadyThere(thrown(code)))).toEqual([
       true,
       true,
@@ -132,7 +135,7 @@ describe("what Oracle says", () => {
     ]);
   });
 
-  test("is told in one line, without values of rows, links and numbers of connections", () => {
+  test("is shown in one line, without values of rows, links and numbers of connections", () => {
     const told = (code: string, text: string): string => (oneLine(thrown(code, text)) as Error).message;
     expect(
       told("ORA-00001", "unique constraint violated\nORA-03301: row with column values (TOKEN:'s3cret') exists"),
@@ -150,10 +153,10 @@ describe("whether it is the same server", () => {
     ["a.IDS/1.2.3.4", "b.IDS/1.2.3.4", true, "a switchover loses nothing"],
     ["a.IDS/1.2.3.4", "a.IDS/1.2.5.6", false, "it was opened with RESETLOGS"],
     ["a.IDS/1.2.3.4", "a.IDS/9.2.3.4", false, "another database of that name"],
-    ["a.IDS/1.2.3.4", "a.IDS/", true, "somebody who may not ask for more"],
-    ["a.IDS/", "a.IDS/1.2.3.4", true, "somebody who may ask for more"],
+    ["a.IDS/1.2.3.4", "a.IDS/", true, "a user without the right to ask for more"],
+    ["a.IDS/", "a.IDS/1.2.3.4", true, "a user with the right to ask for more"],
     ["a.IDS/", "b.IDS/", false, "another site"],
-    ["a.IDS/1.2.3.4", "b.IDS/", false, "another site, as far as one may ask"],
+    ["a.IDS/1.2.3.4", "b.IDS/", false, "another site, as far as the user may ask"],
     ["a.IDS/", "a.OTHER/", false, "another pluggable database"],
   ])("%s and %s: %s (%s)", (stored, seen, same) => {
     expect(oracle.sameServer(stored, seen)).toBe(same);

@@ -6,8 +6,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/lease/clock.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { claimRate } from "../../src/http/access/claim-rate.ts";
-import { tokenFile } from "../../src/http/access/tokens.ts";
+import { claimRate } from "../../src/serving/claim-rate.ts";
+import { tokenFile } from "../../src/serving/tokens.ts";
 import { type IdMaker, type OwnLeaseOptions, ownLeases } from "../../src/ops/ids.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi } from "../support/api.ts";
@@ -29,7 +29,7 @@ async function live(registry: Registry, ...namespaces: readonly string[]): Promi
   return namespaces.filter((_, i) => found[i] === "live");
 }
 
-test("a worker ID goes back when no ID was asked for during five windows, and the next request claims it again", async () => {
+test("a worker ID goes back if no ID was asked for during five windows, and the next request claims it again", async () => {
   const clock = fakeClock();
   const registry = memoryRegistry({ clock });
   const source = makeSource(registry, clock);
@@ -62,7 +62,7 @@ test("a worker ID that a request waits on does not go back", async () => {
   expect(await live(registry, "orders")).toEqual([]);
 });
 
-test("for one namespace too many, the one that was used the longest ago goes back", async () => {
+test("for one namespace more than the limit, the least recently used worker ID goes back", async () => {
   const clock = fakeClock();
   const registry = memoryRegistry({ clock });
   const source = makeSource(registry, clock, { most: 2 });
@@ -74,7 +74,7 @@ test("for one namespace too many, the one that was used the longest ago goes bac
   expect(await registry.worker("b", 0)).toMatchObject({ state: "free", clean: true });
 });
 
-test("where requests use each namespace, one more is refused, and served when one of them is over", async () => {
+test("if requests use each namespace, one more is refused, and served when one of them is over", async () => {
   const clock = fakeClock();
   const registry = memoryRegistry({ clock });
   const source = makeSource(registry, clock, { most: 2 });
@@ -111,7 +111,7 @@ test("a claim waits until the only worker ID of the pool is back", async () => {
   expect((await memory.worker("orders", 0))?.fence).toBe(2);
 });
 
-test("a worker ID that cannot be given back is told of, and its namespace is served by another", async () => {
+test("a failed give-back is logged, and another lease serves its namespace", async () => {
   const clock = fakeClock();
   const memory = memoryRegistry({ clock });
   const told: unknown[] = [];
@@ -126,7 +126,7 @@ test("a worker ID that cannot be given back is told of, and its namespace is ser
   await expect(source.close()).rejects.toThrow("gone");
 });
 
-test("many worker IDs are given back side by side, when it drains and when it ends", async () => {
+test("many worker IDs are given back in parallel, when the daemon drains and when it ends", async () => {
   const memory = memoryRegistry();
   let [under, most] = [0, 0];
   const release: Registry["release"] = async (request) => {
@@ -226,7 +226,7 @@ describe("over HTTP", () => {
     expect((await claim("w")).status).toBe(201);
   });
 
-  test("a worker's token creates a namespace as the daemon is set to, whether it says so or not", async () => {
+  test("a worker's token creates a namespace with the daemon's settings, whatever the request says", async () => {
     const limits = { maxWindow: 90_000 };
     const api = makeApi({ tokens: tokens(), limits });
     const own = [{}, { layout: "westid" }, { layout: layouts.westid.fingerprint, limits: { maxClockSkew: 10_000 } }];
@@ -237,7 +237,7 @@ describe("over HTTP", () => {
     }
   });
 
-  test("without tokens a claim creates a namespace as it asks", async () => {
+  test("without tokens a claim creates a namespace with the settings in its request", async () => {
     const api = makeApi();
     const asked = { now: api.clock.now(), layout: "twitter", limits: { maxWindow: 30_000 }, windowMs: 10_000 };
     expect((await api.call("POST", "/v1/orders/leases", asked)).status).toBe(201);

@@ -63,7 +63,7 @@ test("the cells are the pool, each worker ID once, whatever its size", async () 
   }
 });
 
-test("a pool of millions is read some pages a look, and shown as far as it was", async () => {
+test("a pool of millions is read a few pages a look, and shown as far as it was read", async () => {
   let pages = 0;
   const { claim, clock, watch } = make((memory) => ({
     async workers(_, { after = -1, limit = 1000 } = {}) {
@@ -90,7 +90,7 @@ test("a pool of millions is read some pages a look, and shown as far as it was",
   expect(cells.length).toBeLessThanOrEqual(512);
 });
 
-test("however many look, the registry is asked once", async () => {
+test("however many readers look, the registry is asked once", async () => {
   let pings = 0;
   const { claim, clock, watch } = make((memory) => ({ ping: () => (pings++, memory.ping()) }));
   await claim(0);
@@ -111,7 +111,7 @@ test("clocks are compared", async () => {
   expect(await pictureOf(watch())).toMatchObject({ offset: 1500, latency: 0 });
 });
 
-test("while the registry fails or keeps silent, the last picture stays, with the reason", async () => {
+test("while the registry fails or does not answer, the last picture stays, with the reason", async () => {
   let how: "answers" | "fails" | "is silent" = "answers";
   const { claim, clock, watch } = make((memory) => ({
     ping() {

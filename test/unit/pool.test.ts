@@ -38,12 +38,12 @@ function free(workerId: number, options: Partial<Stored> = {}): Stored {
   };
 }
 
-/** The same, held for another minute. */
+/** The same record, held for another minute. */
 function held(workerId: number, options: Partial<Stored> = {}): Stored {
   return free(workerId, { token: `t${workerId}`, until: now + 60_000, clean: false, ...options });
 }
 
-/** Records as a plain list: what an index has to be equal to. */
+/** Records as a plain list: the reference for each index. */
 class PlainView implements PoolView {
   readonly #records: readonly Stored[];
 
@@ -106,7 +106,7 @@ function batchView(view: PoolView, reads: readonly PoolRead[]): PoolView {
   });
 }
 
-/** A decision in one step. A store that reads in batches comes to the same. */
+/** A decision in one step. A store that reads in batches gets the same. */
 function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}, namespace = state): Decision {
   const view = new PlainView(records);
   const decision = decideClaim(view, request(options), namespace);
@@ -117,21 +117,21 @@ function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {},
   return decision;
 }
 
-/** The worker ID that is granted; how it is refused otherwise. */
+/** The granted worker ID, or otherwise the refusal. */
 function chosen(records: readonly Stored[], options: Partial<ClaimRequest> = {}): number | string {
   const { answer } = decide(records, options);
   return answer.outcome === "granted" ? answer.workerId : answer.outcome;
 }
 
 describe("which worker ID a claim gets", () => {
-  it("the one it has, when its token asks again, whatever else it now asks for", () => {
+  it("the one it has, if its token asks again, whatever else the request says", () => {
     const records = [held(2, { token: "new", until: now - 5 })];
     const { answer, store } = decide(records, { workerId: 3, reuse: "never" });
     expect(answer).toMatchObject({ outcome: "granted", workerId: 2, fence: 1, until: now - 5 });
     expect(store).toBeUndefined();
   });
 
-  it("none, when its token asks again after a quarantine, or after a renewal with a turn", () => {
+  it("none, if its token asks again after a quarantine, or after a renewal with a turn", () => {
     const held2 = held(2, { token: "new" });
     expect(decide([{ ...held2, turn: "t" }]).answer).toEqual({ outcome: "lost", reason: "cloned" });
     expect(decide([{ ...held2, era: "0-a" }]).answer).toEqual({ outcome: "lost", reason: "forgotten" });
@@ -140,7 +140,7 @@ describe("which worker ID a claim gets", () => {
     expect(decide([{ ...held2, renewals: 3 }]).answer).toMatchObject({ outcome: "granted", workerId: 2 });
   });
 
-  it("with the receipt of what is stored, the same one when its token asks again", () => {
+  it("the same one, if its token asks again with the stored receipt", () => {
     const { answer, store } = decide([]);
     const limits = "600000.10000";
     const receipt = `1.0f.1-a.0.1.new.0.${now + 60_000}.${limits}`;
@@ -150,7 +150,7 @@ describe("which worker ID a claim gets", () => {
     expect(decide([renewed]).answer).toMatchObject({ receipt: `1.0f.1-a.0.1.new.2.${now + 90_000}.${limits}` });
   });
 
-  it("in a new era under a fence above its end, and with no turn or number of renewals of the claim before", () => {
+  it("in a new era under a fence above its end, without the turn or the number of renewals of the last claim", () => {
     const later = { era: "2-a", quarantineEnd: now - 5, opensAt: now - 5, info, clock: now };
     const before = free(2, { renewals: 9, turn: "t", recents: { from: 0, bytes: Uint8Array.of(1) } });
     const { answer, store } = decide([before], { workerId: 2 }, later);
@@ -169,7 +169,7 @@ describe("which worker ID a claim gets", () => {
     expect(decide([ahead], { workerId: 2, lead: 500 }, later).answer).toMatchObject({ outcome: "held" });
   });
 
-  it("a preferred one, then one that its host used, then one never used, then the oldest", () => {
+  it("a preferred one, then one that its host used, then an unused one, then the oldest", () => {
     const own = free(2, { holder: on("alpha") });
     const others = [free(0), free(1, { until: now - 2000 })];
     expect(chosen([own, ...others], { preferred: [0] })).toBe(0);
@@ -178,13 +178,13 @@ describe("which worker ID a claim gets", () => {
     expect(chosen([...others, free(2), free(3)])).toBe(1);
   });
 
-  it("the first preferred one that is free and in the pool, of the first few", () => {
+  it("the first of a few preferred ones that is free and in the pool", () => {
     expect(chosen([held(0), free(1, { pinned: "kept" })], { preferred: [0, 1, 7, 3] })).toBe(3);
     const many = Array.from({ length: look }, () => 0);
     expect(chosen([held(0)], { preferred: [...many, 3] })).toBe(1);
   });
 
-  it("none that is pinned", () => {
+  it("not a pinned one", () => {
     const pinned = [0, 1, 2].map((id) => free(id, { pinned: "kept", holder: on("alpha") }));
     expect(chosen(pinned)).toBe(3);
     expect(decide([...pinned, held(3)]).answer).toMatchObject({ outcome: "exhausted", freeAt: now + 60_000 });
@@ -194,7 +194,7 @@ describe("which worker ID a claim gets", () => {
     });
   });
 
-  it("one further down the index, when a clock that was set back can only continue there", () => {
+  it("one further down the index, if a clock that was set back can only continue there", () => {
     const ahead = { until: now + 500, seenClock: now + 500 };
     const recents = { from: now - 100, bytes: Uint8Array.of(1) };
     const records = [0, 1, 2].map((id) => free(id, ahead));
@@ -208,7 +208,7 @@ describe("which worker ID a claim gets", () => {
     expect(decide(full, { workerId: 2 }).answer).toMatchObject({ outcome: "held", workerId: 2, freeAt: now + 120_000 });
   });
 
-  it("with `reuse: never`, only one that nobody used", () => {
+  it("with `reuse: never`, only one that was never used", () => {
     const own = free(0, { holder: on("alpha") });
     expect(chosen([own], { reuse: "never", preferred: [0] })).toBe(1);
     const all = [0, 1, 2, 3].map((id) => free(id));
@@ -219,13 +219,13 @@ describe("which worker ID a claim gets", () => {
     });
   });
 
-  it("tells of a rollback of its host, whichever worker ID it gets", () => {
+  it("tells the rollback of its host, whichever worker ID it gets", () => {
     const own = held(0, { holder: on("alpha"), seenClock: now + 700 });
     expect(decide([own]).answer).toMatchObject({ outcome: "granted", workerId: 1, rollback: 700 });
     expect(decide([held(0, { seenClock: now + 700 })]).answer).not.toHaveProperty("rollback");
   });
 
-  it("tells the store what to write, and over what", () => {
+  it("tells the store what to write, and which record to replace", () => {
     const before = free(2);
     const { store } = decide([before], { workerId: 2 });
     expect(decide([before], { workerId: 2 }).before).toBe(before);
@@ -233,7 +233,7 @@ describe("which worker ID a claim gets", () => {
     expect(decide([before], { workerId: 1 }).before).toBeUndefined();
   });
 
-  it("not a wanted one that was used, where numbers are disposable", () => {
+  it("not a requested one that was used, if worker IDs are used only once", () => {
     expect(decide([free(3)], { workerId: 3, reuse: "never" }).answer).toMatchObject({
       outcome: "exhausted",
       pool: { first: 3, last: 3 },
@@ -241,12 +241,12 @@ describe("which worker ID a claim gets", () => {
     expect(decide([], { workerId: 3, reuse: "never" }).answer).toMatchObject({ outcome: "granted", workerId: 3 });
   });
 
-  it("never one that is no integer", () => {
+  it("never one that is not an integer", () => {
     for (const wrong of [1.5, Number.NaN]) expect(chosen([], { preferred: [wrong] })).toBe(0);
   });
 });
 
-/** The numbers that records have, and two more. */
+/** The worker IDs with records, and two more. */
 const all = { first: 0, last: 14 };
 const anyPool = fc
   .tuple(fc.nat(all.last), fc.nat(all.last))
@@ -259,7 +259,7 @@ const anyRecord = fc.record({
   token: fc.option(fc.constantFrom("t0", "t1", "t2"), { nil: undefined }),
   pinned: fc.option(fc.constant("kept"), { nil: undefined }),
   forget: fc.boolean(),
-  /** A pool from which something is claimed before. */
+  /** A pool that earlier claims were made from. */
   claimed: fc.option(anyPool, { nil: undefined }),
 });
 

@@ -4,7 +4,7 @@ import { Output, table } from "../../src/cli/terminal/output.ts";
 import { shown, SnowleaseError } from "../../src/id/errors.ts";
 import { printable, printableJson, printableLines } from "../../src/id/printable.ts";
 
-/** Each of these does something to some terminal, or to the direction of what follows it. */
+/** Each of these controls some terminal, or the direction of the following text. */
 const hostile = [
   ["ESC", "\u001b[2J"],
   ["BEL", "\u0007"],

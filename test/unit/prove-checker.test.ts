@@ -9,7 +9,7 @@ import { HeldIntervals } from "../../src/ops/audit/interval-set.ts";
 
 const start = 1_767_225_600_000;
 
-/** The ID of worker 3 that has this sequence in the tick so many ms after the start. */
+/** The ID of worker 3 with this sequence, in the tick this many ms after the start. */
 function id(ms: number, sequence = 0, workerId = 3): bigint {
   return layout.encode(layout.tickOf(start + ms), workerId, sequence);
 }
@@ -22,10 +22,10 @@ function window(from: number, until: number, fence: number, more: { knownFrom?: 
   };
 }
 
-/** What a holder wrote down, in its order. */
+/** The log of a holder, in order. */
 type Life = readonly (bigint | Omit<Fact, "at">)[];
 
-/** Checks the logs of these lives; `record`: what the registry has of worker 3, ms after the start. */
+/** Checks the logs of these lives; `record`: the registry's windows of worker 3, ms after the start. */
 async function verdictOf(
   lives: readonly Life[],
   record?: readonly [from: number, until: number][],
@@ -50,7 +50,7 @@ async function verdictOf(
   return check(logs, layout, async (workerId) => new HeldIntervals(workerId === 3 ? (rows as never) : [], layout));
 }
 
-/** How many there are of each flaw, where there is any. */
+/** How many there are of each flaw that occurs. */
 async function flawsOf(...args: Parameters<typeof verdictOf>): Promise<Partial<Record<Flaw, number>>> {
   const { flaws } = await verdictOf(...args);
   return Object.fromEntries(Object.entries(flaws).filter(([, count]) => count > 0));
@@ -70,7 +70,7 @@ describe("the checker of the proof suite", () => {
     expect(verdict).toMatchObject({ ids: 5, lives: 2, leases: 3, findings: [] });
   });
 
-  test("finds an ID that came twice, in one life or in two, and by whom", async () => {
+  test("finds an ID that came twice, in one life or in two, with its makers", async () => {
     expect(await flawsOf([[window(0, 10, 1), id(1), id(2), id(1)]])).toEqual({ duplicates: 1 });
     const { flaws, findings } = await verdictOf([
       [window(0, 10, 1), id(1), id(2)],
@@ -126,7 +126,7 @@ describe("the checker of the proof suite", () => {
     expect(await flawsOf(lives)).toMatchObject({ overlaps: 1 });
   });
 
-  test("lets the next window begin where the one before was used up to, when it was given back", async () => {
+  test("lets the next window begin after the last used time, if the previous window was given back", async () => {
     const first: Life = [window(0, 20, 1), id(15), { left: "own will" }];
     expect(await flawsOf([first, [window(16, 40, 2)]])).toEqual({});
     // A quarantine in between leaves a window with a hole.
@@ -139,14 +139,14 @@ describe("the checker of the proof suite", () => {
     expect(await flawsOf([[window(0, 10, 2)], [window(20, 30, 3)], [window(10, 20, 1)]])).toEqual({ fences: 1 });
   });
 
-  test("finds a refusal for which nothing was the reason", async () => {
+  test("finds a refusal without a reason", async () => {
     const strange = "CONFIG_INVALID: Expected `until` to be from 1 to 2";
     const { flaws, findings } = await verdictOf([[window(0, 10, 1), { strange }]]);
     expect(flaws).toMatchObject({ refusals: 1 });
     expect(findings).toEqual([`refusals: ${strange}, to holder 0 life 1`]);
   });
 
-  test("counts the refusals of each life, as it told them last", async () => {
+  test("counts the last reported refusals of each life", async () => {
     const { errors } = await verdictOf([
       [{ errors: { LEASE_EXPIRED: 1 } }, { errors: { LEASE_EXPIRED: 3 } }],
       [{ errors: { LEASE_EXPIRED: 1, CLOCK_SKEW: 2 } }],
@@ -155,7 +155,7 @@ describe("the checker of the proof suite", () => {
   });
 });
 
-/** What a holder was told so many ms after the start, which it had asked for a little before. */
+/** An answer to a holder, this many ms after the start, to a request from a little before. */
 function heard(answer: string, time: number, turn?: string): Omit<Fact, "at"> {
   return { heard: answer, sent: time - 5, time, turn };
 }
@@ -167,7 +167,7 @@ const restored: Incidents = {
   restores: [{ copied: 50, begin: 200, end: 210, served: 210, wall: start + 200 }],
 };
 
-describe("the checker of the proof suite, where the store was put back", () => {
+describe("the checker of the proof suite, after an older copy was put back", () => {
   /** A holder that the older copy does not know. */
   const forgotten: Life = [heard("granted", 100), window(100, 1000, 5)];
   /** A holder that has its worker ID from the older copy. */
@@ -180,7 +180,7 @@ describe("the checker of the proof suite, where the store was put back", () => {
     return { ...Object.fromEntries(found), ...(restores.twice > 0 && { excused: restores.twice }) };
   }
 
-  test("lets IDs come twice until the earlier holder is answered, and tells how long that took", async () => {
+  test("lets IDs come twice until the earlier holder is answered, and measures that time", async () => {
     const [one, other]: Life[] = [
       [
         ...forgotten,
@@ -250,21 +250,21 @@ describe("the checker of the proof suite, where the store was put back", () => {
       expect(await judged([...forgotten, fact])).toEqual({ unnoticed: 1 });
       expect(await judged([...forgotten, fact], [heard("quarantine", 1250)])).toEqual({});
       expect(await judged([...forgotten, fact], [heard("quarantine", 1350)])).toEqual({ unnoticed: 1 });
-      // The store may have done what was repeated before the copy was taken.
+      // The store may have done the repeated renewal before the copy was taken.
       expect(await judged([{ ...heard("granted", 100), isRepeat: true }, window(100, 1000, 5), fact])).toEqual({});
-      // What the copy knew is not forgotten.
+      // A renewal that the copy has is not forgotten.
       expect(await judged([heard("granted", 40), window(40, 1000, 5), fact])).toEqual({});
     },
   );
 
-  test("finds a lease that was lost as forgotten, though the store never forgot it", async () => {
+  test("finds a lease that was lost as forgotten, although the store never forgot it", async () => {
     const loss: Life = [{ left: "own will" }, { left: "lost", reason: "forgotten", fence: 5, time: 500 }];
     expect(await judged([...forgotten, ...loss])).toEqual({});
     expect(await judged([...later, ...loss])).toEqual({ innocents: 1 });
   });
 });
 
-describe("the checker of the proof suite, where a holder was copied", () => {
+describe("the checker of the proof suite, after a holder was copied", () => {
   const copied = (pending?: string): Omit<Fact, "at"> => ({ copied: { number: 1, pending }, time: 200 });
   const original = (pending?: string): Life => [heard("granted", 100), window(100, 1000, 5), copied(pending)];
   const copy = (pending?: string): Life => [copied(pending), heard("granted", 100), window(110, 1000, 5)];
@@ -275,7 +275,7 @@ describe("the checker of the proof suite, where a holder was copied", () => {
     return [flaws.duplicates, copies.twice];
   }
 
-  test("lets IDs come twice until one of the two is answered, and tells how long that took", async () => {
+  test("lets IDs come twice until one of the two is answered, and measures that time", async () => {
     const lost: Life = [
       heard("lost cloned", 350),
       { left: "own will" },
@@ -305,7 +305,27 @@ describe("the checker of the proof suite, where a holder was copied", () => {
     ]);
   });
 
-  test("finds an ID of a copy that another holder made, which got nothing that was given back", async () => {
+  test("lets two copies of one state make the same IDs until one of them is answered", async () => {
+    const second: Life[number] = { copied: { number: 2 }, time: 202 };
+    const sibling: Life = [second, heard("granted", 100), window(110, 1000, 5)];
+    const lives = (...between: Life): Life[] => [
+      [...original(), ...between, second],
+      [...copy(), id(290)],
+      [...sibling, id(290)],
+    ];
+    const { flaws, copies } = await verdictOf(lives(), undefined, calm);
+    expect([flaws.duplicates, flaws.fences, copies.twice]).toEqual([0, 0, 1]);
+    // The second copy knows the answers in between, and the first one learns of them.
+    expect(await judged(...lives(heard("renewed", 201, "a")))).toEqual([1, 0]);
+    const answered = [
+      [...original(), second],
+      [...copy(), renewed[0], id(400)],
+      [...sibling, renewed[1], id(400)],
+    ];
+    expect(await judged(...answered)).toEqual([1, 0]);
+  });
+
+  test("finds an ID of a copy that another holder made without a give-back in between", async () => {
     const other: Life = [heard("granted", 150), window(100, 1000, 6), id(300)];
     expect(await judged([...original(), id(300)], copy(), other)).toEqual([1, 0]);
     const next: Life = [heard("granted", 260), window(250, 1000, 6), id(300)];
@@ -313,7 +333,7 @@ describe("the checker of the proof suite, where a holder was copied", () => {
   });
 });
 
-describe("the checker of the proof suite, of what holders are told for no reason", () => {
+describe("the checker of the proof suite, for answers without a reason", () => {
   const lost = (reason: string): Life => [
     heard("granted", 100),
     window(100, 1000, 5),

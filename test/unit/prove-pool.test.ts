@@ -7,7 +7,7 @@ import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 
 const pool = { first: 0, last: 1 };
-/** By a clock that was so far behind, all windows have passed already. */
+/** By a clock that is this far behind, all windows have passed already. */
 const noRest = -60_000;
 
 async function newRegistry(): Promise<Registry> {
@@ -23,7 +23,7 @@ test("the proof suite waits for windows to pass", async () => {
   expect(await stuckIn(registry, pool, 0)).toEqual([]);
 });
 
-test("it finds a worker ID that nobody can have, and says why", async () => {
+test("it finds a worker ID that no holder can get, and says why", async () => {
   const registry = await newRegistry();
   await registry.pin(namespace, 0, "for a test");
   const stuck = await stuckIn(registry, pool, noRest);
@@ -31,7 +31,7 @@ test("it finds a worker ID that nobody can have, and says why", async () => {
   expect(stuck[0]).toMatch(/^0: .*"pinned".*for a test/);
 });
 
-test("it finds one that is granted and never opens", async () => {
+test("it finds one that is granted but never opens", async () => {
   const registry = await newRegistry();
   const claim: Registry["claim"] = async (request) => {
     const answer = await registry.claim(request);

@@ -25,7 +25,7 @@ const options: LeaseOptions = {
 
 let clock: FakeClock;
 let host: LeaseHost;
-/** When claims and renewals were asked, Unix ms. */
+/** The times of claims and renewals, Unix ms. */
 let asked: number[];
 /** The end of the quarantine, Unix ms. */
 let end: number;
@@ -48,12 +48,12 @@ beforeEach(() => {
     renew: unlessQuarantine(registry.renew),
   };
   let tokens = 0;
-  // Random, and the same ones each time.
+  // Random, but the same ones each time.
   const makeToken = (): string => createHash("md5").update(String(tokens++)).digest("hex");
   host = { registry: guarded, clock, makeToken };
 });
 
-/** The most that were asked in one second. */
+/** The highest number of requests in one second. */
 function busiestSecond(): number {
   return Math.max(...asked.map((at) => asked.filter((other) => other >= at && other < at + 1000).length));
 }
@@ -65,19 +65,19 @@ async function leases(): Promise<Lease[]> {
 }
 
 describe("holders in a quarantine", () => {
-  test("ask some four times a window, and not all at once", async () => {
+  test("ask some four times a window, but not all at the same time", async () => {
     const held = await leases();
     end = clock.now() + 10 * window;
     await clock.advance(5 * window);
     expect(asked.length).toBeGreaterThan(holders * 5 * 3);
     expect(asked.length).toBeLessThan(holders * 5 * 7);
     asked = asked.filter((at) => at > end - 8 * window);
-    // Their windows began in one moment, and so did the renewals that were refused first.
+    // Their windows begin at one moment, and so do the first refused renewals.
     expect(busiestSecond()).toBeLessThan(holders / 3);
     await Promise.all(held.map((lease) => lease.orphan()));
   });
 
-  test("ask right behind its end, of which they were told, spread over a twentieth of the window", async () => {
+  test("ask right after its announced end, spread over a twentieth of the window", async () => {
     const held = await leases();
     const ids = held.map(({ workerId }) => workerId);
     end = clock.now() + 152_000;
@@ -92,7 +92,7 @@ describe("holders in a quarantine", () => {
   });
 
   test.each([0.4, 0.5, 0.6, 0.7])(
-    "that is ended sooner than it was told, after %f of a window, renew before that is over",
+    "that ends earlier than announced, after %f of a window, renew before that is over",
     async (share) => {
       const held = await leases();
       const closes = held.map(({ until }) => until);
@@ -126,7 +126,7 @@ describe("holders in a quarantine", () => {
   });
 });
 
-test("claims that may wait for its end ask a few times a window, and right behind it", async () => {
+test("claims that may wait for its end ask a few times a window, and right after it", async () => {
   end = clock.now() + 152_000;
   const claims = Array.from({ length: holders }, () => claimWorkerId(host, { ...options, claimTimeout: 200_000 }));
   await clock.advance(152_000);
@@ -136,7 +136,7 @@ test("claims that may wait for its end ask a few times a window, and right behin
   expect(new Set(granted.map(({ grant }) => grant.workerId)).size).toBe(holders);
 });
 
-test("a claim that may wait less long than a quarantine lasts asks once more when that time is over", async () => {
+test("a claim that may not wait until a quarantine ends asks once more when its time is over", async () => {
   end = clock.now() + 152_000;
   const claim = claimWorkerId(host, { ...options, claimTimeout: 5000 });
   await clock.advance(4999);

@@ -17,7 +17,7 @@ import { hostile } from "../support/ready-clients.ts";
 const secret = "s3cret";
 const lazyConnect = true;
 
-/** Not connected, as it would be if nobody had asked it anything. */
+/** Not connected: no program has used it yet. */
 function pool(config: pg.PoolConfig): pg.Pool {
   return new pg.Pool(config);
 }
@@ -32,7 +32,7 @@ type ClientAddress = ServerAddress & RegistryAddress;
 const addressOf = (given: RegistryClient | ClientWithSettings): ClientAddress =>
   addressOfClient(given) as ClientAddress;
 
-describe("where a ready client connects to", () => {
+describe("the address of a ready client", () => {
   test.each<[string, Redis | Redis5 | Cluster | Cluster5, string]>([
     [
       "one server",
@@ -93,7 +93,7 @@ describe("where a ready client connects to", () => {
 });
 
 describe("what is taken of a ready client", () => {
-  /** Settings as they are told apart: a function by its text. */
+  /** Settings in a comparable form: a function by its text. */
   const told = (settings: object): Record<string, string> =>
     Object.fromEntries(
       Object.entries(settings)
@@ -109,7 +109,7 @@ describe("what is taken of a ready client", () => {
   test.each<[string, typeof Redis]>([
     ["6", Redis],
     ["5.9", Redis5 as unknown as typeof Redis],
-  ])("ioredis %s: where and who, and nothing of how", (_, Driver) => {
+  ])("ioredis %s: the same server and user, without other settings", (_, Driver) => {
     const places = { host: "h", port: 7, username: "ada", password: secret, db: 3, tls: { servername: "x" } };
     const made = sameTarget(new Driver({ ...hostile, ...places, role: "slave" }), ours, {}) as Redis;
     expect(told(made.options)).toEqual(told(new Driver({ ...places, ...ours }).options));
@@ -135,7 +135,7 @@ describe("what is taken of a ready client", () => {
     expect(told({ nodes: Reflect.get(made, "startupNodes") })).toEqual(told({ nodes: [node] }));
   });
 
-  test("pg: where and who, also by a URL that says how", () => {
+  test("pg: the same server and user, also from a URL with other settings", () => {
     const connectionString = `postgres://ada:${secret}@h:7/ids?query_timeout=1&application_name=theirs&options=-c%20search_path%3Dx`;
     const client = pool({ connectionString, statement_timeout: 1, max: 1, keepAlive: true });
     expect(JSON.parse(JSON.stringify(postgresConfig(client)))).toEqual({
@@ -149,7 +149,7 @@ describe("what is taken of a ready client", () => {
     });
   });
 
-  test("pg: a password that is asked for each time", () => {
+  test("pg: a function that returns the password each time", () => {
     const password = (): string => secret;
     expect(postgresConfig(pool({ user: "ada", password })).password).toBe(password);
   });

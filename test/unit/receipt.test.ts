@@ -32,13 +32,13 @@ const receipt: Receipt = {
 };
 
 describe("the text of a receipt", () => {
-  test("says what was stored, and reads back as that", () => {
+  test("says what was stored, and reads back as the same", () => {
     expect(receiptOf({ info, ...era }, record)).toBe(text);
     expect(readReceipt(text)).toEqual(receipt);
     expect(receiptOf({ info, ...era }, { ...record, renewals: undefined })).toContain(`${token}.0.`);
   });
 
-  test("reads back whatever is stored", () => {
+  test("reads back for any stored values", () => {
     const whole = fc.nat(Number.MAX_SAFE_INTEGER);
     const time = fc.nat(8.64e15);
     const hex = (most: number) => fc.stringMatching(new RegExp(`^[0-9a-f]{1,${most}}$`));
@@ -70,7 +70,7 @@ describe("the text of a receipt", () => {
     );
   });
 
-  test("is none for a namespace without an id, and for a claim that has ended", () => {
+  test("does not exist for a namespace without an id, nor for an ended claim", () => {
     expect(receiptOf({ info: { ...info, id: undefined }, ...era }, record)).toBeUndefined();
     expect(receiptOf({ info, ...era }, { ...record, token: undefined })).toBeUndefined();
   });
@@ -108,7 +108,7 @@ describe("the text of a receipt", () => {
     expect(readReceipt(bad)).toBeUndefined();
   });
 
-  test("is not taken, and not slowly, where it is any other text", () => {
+  test("of another form is refused, and quickly", () => {
     fc.assert(fc.property(fc.string(), (other) => readReceipt(other) === undefined));
     expect(readReceipt("1.".repeat(1_000_000))).toBeUndefined();
     expect(readReceipt(`1.${"0".repeat(1_000_000)}`)).toBeUndefined();
@@ -144,7 +144,7 @@ describe("what a receipt proves", () => {
     expect(isForgotten(receipt, state, changes && { ...record, ...changes })).toBe(expected);
   });
 
-  test("where the registry is in an earlier era, or in another one of that number: eras rise", () => {
+  test("if the registry is in an earlier era, or in another one with that number: eras rise", () => {
     const forgottenIn = (present: string): boolean => isForgotten(receipt, { info, era: present }, record);
     expect(["1699999999999-ff", "1700000000000-0b", "1700000000000-0a", "1700000000001-00"].map(forgottenIn)).toEqual([
       true,
@@ -154,7 +154,7 @@ describe("what a receipt proves", () => {
     ]);
   });
 
-  test("counts in the era that it names, and where its window ends after the quarantine", () => {
+  test("counts in the era that it names, and if its window ends after the quarantine", () => {
     expect(isUncovered(receipt, era)).toBe(true);
     expect(isUncovered({ ...receipt, until: 0 }, era)).toBe(true);
     const older = { ...receipt, era: "1-0a" };
@@ -167,12 +167,12 @@ describe("what a receipt proves", () => {
   });
 });
 
-describe("what a registry keeps of a token", () => {
-  test("is 32 hex digits that do not show it, the same for the same one", () => {
+describe("the stored form of a token", () => {
+  test("is 32 hex digits that do not reveal it, the same ones for the same token", () => {
     expect(storedToken("a".repeat(32))).toMatch(/^[\da-f]{32}$/);
     expect(storedToken("a".repeat(32))).toBe(storedToken("a".repeat(32)));
     expect(storedToken("a".repeat(32))).not.toBe(storedToken("b".repeat(32)));
-    // Redis reckons the same in its scripts.
+    // Redis computes the same in its scripts.
     expect(storedToken("secret")).toBe("2bb80d537b1da3e38bd30361aa855686");
   });
 });

@@ -7,17 +7,17 @@ import { listRecents, memorySpan, RecentTicks } from "../../src/generator/recent
 const { westid } = layouts;
 /** Ticks of 10 ms, so that a window may begin inside one. */
 const coarse = Layout.parse("timestamp:39,sequence:8,worker:16@1409529600000/10");
-/** Sequences that take four bytes each: a full memory does not fit what may be handed over. */
+/** Sequences that take four bytes each: a full memory is too large to be handed over. */
 const wide = Layout.parse("timestamp:40,worker:1,sequence:22@1490346283706/1");
 
 /** 2023-11-14T22:13:20Z. */
 const now = 1_700_000_000_000;
-/** As much as a request body has room for. */
+/** The size limit of a request body. */
 const maxBytes = 44_000;
 
 const anyLayout = fc.constantFrom(westid, coarse, wide);
 
-/** What a holder does: goes on in time, or back a little, and uses sequences of the tick it is in. */
+/** The moves of a holder: it goes on in time, or back a little, and uses sequences of its tick. */
 const anyUse = fc.record({
   step: fc.oneof(
     { weight: 6, arbitrary: fc.integer({ min: -50, max: 50 }) },
@@ -54,13 +54,13 @@ function expectSame(memory: RecentTicks, used: Used): void {
     if (tick >= memory.floor) expect([tick, memory.sequenceOf(tick)]).toEqual([tick, used.of(tick)]);
 }
 
-/** Where a window is closed: behind the highest tick handed out, and never before it began. */
+/** The end of a given-back window: after the highest tick handed out, and never before its begin. */
 function closing(layout: Layout, from: number, { highest }: RecentTicks): number {
   return highest < 0 ? from : Math.max(from, layout.timeOf(highest + 1));
 }
 
 describe("the memory of recent ticks", () => {
-  it("knows every tick from its floor on, like a plain map, and the floor never sinks", () => {
+  it("knows every tick from its begin on, like a plain map, and the begin never sinks", () => {
     fc.assert(
       fc.property(
         anyLayout,
@@ -89,7 +89,7 @@ describe("the memory of recent ticks", () => {
     );
   });
 
-  it("handed from holder to holder, knows what each of them used", () => {
+  it("handed from holder to holder, knows the use of each of them", () => {
     const holders = fc.array(fc.array(anyUse, { maxLength: 40 }), { minLength: 1, maxLength: 6 });
     fc.assert(
       fc.property(anyLayout, fc.integer({ min: now, max: now + 9 }), holders, (layout, begin, turns) => {
@@ -107,7 +107,7 @@ describe("the memory of recent ticks", () => {
           }
           const until = closing(layout, from, memory);
           const recents = memory.handOver(until);
-          // What the registry holds a release to.
+          // The registry requires this of a release.
           expect(recents.from).toBeGreaterThanOrEqual(known);
           expect(recents.from).toBeLessThanOrEqual(until);
           expect(recents.bytes.length).toBeLessThanOrEqual(maxBytes);
@@ -121,7 +121,7 @@ describe("the memory of recent ticks", () => {
     );
   });
 
-  it("lists what was used, in ascending order", () => {
+  it("lists the used ticks, in ascending order", () => {
     const memory = new RecentTicks(westid, now);
     const first = westid.tickOf(now);
     for (const [tick, sequence] of [
@@ -139,7 +139,7 @@ describe("the memory of recent ticks", () => {
     ]);
   });
 
-  it("hands over only a begin when nothing was used", () => {
+  it("hands over only a begin if nothing was used", () => {
     for (const layout of [westid, coarse, wide]) {
       const recents = new RecentTicks(layout, now + 3).handOver(now + 3);
       expect(recents).toEqual({ from: now + 3, bytes: Uint8Array.of(1) });
@@ -154,7 +154,7 @@ describe("the memory of recent ticks", () => {
     expect(new RecentTicks(coarse, 0).floor).toBe(0);
   });
 
-  it("that is too long is handed over complete from a later begin", () => {
+  it("that is too long is handed over in full from a later begin on", () => {
     const memory = new RecentTicks(wide, now);
     const first = wide.tickOf(now);
     for (let i = 0; i <= memorySpan; i++) memory.raise(first + i, wide.maxSequence - i);

@@ -9,12 +9,12 @@ import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
 
-/** The names under which a field of the port is kept: columns of a table, fields of Redis, of a node and of the JSON over HTTP. */
+/** The names of a record's fields in the stores: columns of a table, fields of Redis, of a node and of the JSON over HTTP. */
 interface Names {
   readonly columns: readonly string[];
   readonly lua: readonly string[];
   readonly node: readonly string[];
-  /** None: it never leaves the registry. */
+  /** No name: the field never leaves the registry. */
   readonly json: readonly string[];
 }
 
@@ -30,7 +30,7 @@ const fields: Record<keyof Stored, Names> = {
   seenClock: { columns: ["seen_clock"], lua: ["seenClock"], node: ["seenClock"], json: ["seenClock"] },
   clean: { columns: ["clean"], lua: ["clean"], node: ["clean"], json: ["clean"] },
   knownFrom: { columns: ["known_from_ms"], lua: ["knownFrom"], node: ["knownFrom"], json: [] },
-  // The bytes of Redis lie in a key of their own.
+  // The bytes of Redis have a key of their own.
   recents: {
     columns: ["recents_from", "recents"],
     lua: ["recentFrom"],
@@ -89,7 +89,7 @@ describe("the fields of a record", () => {
     expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "band", "filed_under"]));
   });
 
-  test("are those that the scripts of Redis know, which add their own", () => {
+  test("are those in the scripts of Redis, which add their own", () => {
     const script = readFileSync("sql/redis/includes/records.lua", "utf8");
     const [, table = ""] = /^local fieldTypes = \{\n(.*?)^\}/ms.exec(script) ?? [];
     const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
@@ -97,7 +97,7 @@ describe("the fields of a record", () => {
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 
-  test("are those of a node of ZooKeeper, a key of etcd and a Lease object, which add how the record is listed", () => {
+  test("are those of a node of ZooKeeper, a key of etcd and a Lease object, which add the keys for their lists", () => {
     const record: Required<Stored> = {
       workerId: 7,
       fence: 1,

@@ -12,7 +12,7 @@ import {
 const reply = (message: string): Error => Object.assign(new Error(message), { name: "ReplyError" });
 const inScript = " script: 1f2e3d4c5b6a79881726354433221100ffeeddcc, on @user_script:12.";
 
-describe("what a Redis answers with", () => {
+describe("an error answer of Redis", () => {
   test.each([
     ["NOAUTH Authentication required.", "UNAUTHORIZED", false],
     ["WRONGPASS invalid username-password pair or user is disabled.", "UNAUTHORIZED", false],
@@ -44,7 +44,7 @@ describe("what a Redis answers with", () => {
     expect(isTemporary(reply(message))).toBe(again);
   });
 
-  test("a record with something else in it is told with its key, its field and what is there", () => {
+  test("about a damaged record names its key, its field and its value", () => {
     const text = (message: string): string => replyError(reply(message), "r:1").message;
     expect(text(`ERR NONSENSE workerId:window:7 until abc def${inScript}`)).toBe(
       "Redis r:1 holds `abc def` (string) as `until` at the key `workerId:window:7`, which Snowlease never wrote: put it right by hand.",
@@ -54,13 +54,13 @@ describe("what a Redis answers with", () => {
     );
   });
 
-  test("only a server that is not the primary is left for another one", () => {
+  test("sends the client to another server only if the server is not the primary", () => {
     for (const word of ["READONLY", "MASTERDOWN"]) expect(isElsewhere(reply(`${word} x`))).toBe(true);
     for (const word of ["LOADING", "BUSY", "TRYAGAIN", "NOREPLICAS", "ERR"])
       expect(isElsewhere(reply(`${word} x`))).toBe(false);
   });
 
-  test("what a server says, and what became of the connection, are two things", () => {
+  test("differs from an error of the connection", () => {
     expect(isReply(reply("ERR x"))).toBe(true);
     expect(isReply(new Error("Connection is closed."))).toBe(false);
     expect(isReply("ERR x")).toBe(false);
@@ -71,7 +71,7 @@ describe("what a Redis answers with", () => {
     expect(isUnsent(new Error("Connection is closed."))).toBe(false);
   });
 
-  test("nobody answered: what was sent may have been done, and only what had time says how long", () => {
+  test("is missing: the request may have been done, and only an error after the timeout names the time", () => {
     const text = (sent: boolean, cause?: Error): string => silentError("r:1", 300, sent, cause).message;
     expect(text(false)).toBe(
       "Redis r:1 did not answer within 300 ms, nothing was changed; look whether it runs and can be reached.",

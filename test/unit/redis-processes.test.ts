@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { isGone, place, self } from "../../src/registries/redis/processes.ts";
 import { eventually } from "../support/holder.ts";
 
-/** What this machine tells of a process; empty when there is none. */
+/** The machine's data on a process; empty if there is none. */
 function stat(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, "latin1").replace(/^.*\)/s, "").trim().split(" ");
@@ -37,13 +37,13 @@ function start(
   };
 }
 
-describe.skipIf(place === undefined)("which process is which", () => {
+describe.skipIf(place === undefined)("the identity of a process", () => {
   test("this one runs", () => {
     expect(self).toBe(nameOf(process.pid));
     expect(isGone(self ?? "")).toBe(false);
   });
 
-  test("one that ended is gone; one that is only stopped is not", async () => {
+  test("an ended process is gone; a stopped one is not", async () => {
     const one = start("sleep", "60");
     expect(isGone(one.name)).toBe(false);
     process.kill(one.pid, "SIGSTOP");
@@ -56,15 +56,15 @@ describe.skipIf(place === undefined)("which process is which", () => {
     expect(isGone(one.name)).toBe(true);
   });
 
-  test("a pid that another process has now is not that of the one before", () => {
-    // As it would be after all pids were used once: the same number, started at another time.
+  test("a pid that another process has now is not the earlier process", () => {
+    // As after a reuse of all pids: the same number, started at another time.
     const one = start("sleep", "60");
     expect(isGone(`${place}${one.pid}/1`)).toBe(true);
     expect(isGone(one.name)).toBe(false);
   });
 
   test("a zombie is gone", async () => {
-    // A parent that never asks what became of its child.
+    // A parent that never collects its child.
     const parent = start("sh", "-c", "sleep 60 & exec sleep 60");
     const childOf = (): number | undefined => {
       const { stdout } = spawnSync("ps", ["-o", "pid=", "--ppid", String(parent.pid)]);
@@ -86,7 +86,7 @@ describe.skipIf(place === undefined)("which process is which", () => {
     expect(isGone(name)).toBe(true);
   });
 
-  test("a program whose name looks like the fields behind it", async () => {
+  test("a program whose name looks like the following fields", async () => {
     const folder = mkdtempSync(join(tmpdir(), "snowlease-name-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const program = join(folder, "a) Z 1 1");
@@ -99,7 +99,7 @@ describe.skipIf(place === undefined)("which process is which", () => {
     expect(isGone(nameOf(one.pid))).toBe(false);
   });
 
-  test("of another machine, another boot or another pid namespace nothing can be told", () => {
+  test("nothing can be known of another machine, another boot or another pid namespace", () => {
     const [machine, boot, namespace] = (place ?? "").split("/");
     for (const other of [`x/${boot}/${namespace}/`, `${machine}/x/${namespace}/`, `${machine}/${boot}/pid:[1]/`]) {
       expect(isGone(`${other}1/1`)).toBe(false);
@@ -128,7 +128,7 @@ describe.skipIf(place === undefined)("which process is which", () => {
   });
 
   test.each(["", "x", `${place}`, `${place}abc/1`, `${place}-1/1`, `${place}0/1`, `${place}1.5/1`])(
-    "%j names no process, and nobody is taken for dead by it",
+    "%j names no process, so no process counts as gone by it",
     (name) => {
       expect(isGone(name)).toBe(false);
     },

@@ -126,13 +126,13 @@ test("a row of the history", () => {
 test.each([
   ["815x192.0.2.7xold-app-3", { pid: 815, ip: "192.0.2.7", host: "old-app-3" }],
   ["1xx", { pid: 1, ip: "", host: "" }],
-  // Host names may hold the letter that stands between the parts.
+  // Host names may hold the separator of the parts.
   ["1x10.0.0.1xlinux-box-x", { pid: 1, ip: "10.0.0.1", host: "linux-box-x" }],
   ["1xfe80::1xsix", { pid: 1, ip: "fe80::1", host: "six" }],
   ["nonsense", { pid: 0, ip: "", host: "nonsense" }],
   ["", { pid: 0, ip: "", host: "" }],
   ["x".repeat(300), { pid: 0, host: "x".repeat(255) }],
   ["99999999999x1x2", { pid: 0, host: "99999999999x1x2" }],
-])("who stands at `use:N`: %j", (use, holder) => {
+])("the holder at `use:N`: %j", (use, holder) => {
   expect(foreignHolder(use)).toMatchObject(holder);
 });

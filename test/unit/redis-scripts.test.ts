@@ -22,7 +22,7 @@ describe.each(filesIn("redis"))("the script %s of Redis", (name) => {
     expect(text.slice(end)).not.toMatch(/ARGV|KEYS/);
   });
 
-  test("includes files that exist, each behind those that it needs", () => {
+  test("includes files that exist, each after the files that it needs", () => {
     const [, list = ""] = /^-- include: (.*)$/m.exec(text) ?? [];
     const included = list.split(" ");
     expect(filesIn("redis/includes")).toEqual(expect.arrayContaining(included));

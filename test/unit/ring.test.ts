@@ -32,7 +32,7 @@ describe("a ring", () => {
     expect((await openRing()).ring.size).toBe(32);
   });
 
-  it("that cannot be filled at first is filled as soon as possible, even where a taker is refused", async () => {
+  it("that cannot be filled at first is filled as soon as possible, even if a caller is refused", async () => {
     const { ids, clock } = await open({ mode: "lead", layout });
     const now = clock.now();
     clock.step(layout.epoch - 1 - now);
@@ -87,7 +87,7 @@ describe("a ring", () => {
     expect(ring.left).toBe(8);
   });
 
-  it("calls onEmpty when it is empty, and is filled for the taker", async () => {
+  it("calls onEmpty when it is empty, and is filled for the caller", async () => {
     let empty = 0;
     const { ring } = await openRing({ boost: 0, onEmpty: () => void empty++ });
     for (let i = 0; i < 9; i++) ring.next();
@@ -198,7 +198,7 @@ describe("a ring", () => {
 });
 
 describe("a prepared ID", () => {
-  it("is part of the usage that is given back, taken or not", async () => {
+  it("is part of the given-back usage, taken or not", async () => {
     const { ring, registry, clock } = await openRing({ boost: 4 });
     await clock.advance(0);
     ring.next();

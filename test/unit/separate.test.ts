@@ -9,7 +9,7 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 
 const namespace = "orders";
 
-describe("an operator who separates a copy", () => {
+describe("the separation of a copy", () => {
   async function used() {
     const clock = fakeClock();
     const registry = memoryRegistry({ clock });
@@ -22,13 +22,13 @@ describe("an operator who separates a copy", () => {
     return { clock, registry, keys, era, separate: () => separateCopy(registry, { namespace, era }, "staging") };
   }
 
-  test("is refused while a window is open, with the end of the last one, and nothing is changed", async () => {
+  test("is refused while a window is open: the error has the end of the last window, and nothing changes", async () => {
     const { clock, registry, separate } = await used();
     const before = await registry.describe(namespace);
     const until = new Date(clock.now() + 60_000).toISOString();
-    for (const who of ["2 holders have", "a holder has"]) {
+    for (const holders of ["2 holders have", "a holder has"]) {
       const message = new RegExp(
-        `^The registry staging is in use: ${who} a worker ID of namespace \`orders\` \\(worker `,
+        `^The registry staging is in use: ${holders} a worker ID of namespace \`orders\` \\(worker `,
       );
       const refusal = await separate().catch((error: Error) => error);
       expect(refusal).toMatchObject({ code: "WORKER_ID_HELD", message: expect.stringMatching(message) as string });
@@ -48,7 +48,7 @@ describe("an operator who separates a copy", () => {
     await separate();
   });
 
-  test("is refused in another era before anything else, where the namespace is unknown, and where the registry cannot do it", async () => {
+  test("is refused in another era before any other check, in an unknown namespace, and if the registry cannot do it", async () => {
     const { registry, era } = await used();
     const ask = (other: object, where = registry) => separateCopy(where, { namespace, era, ...other }, "staging");
     await expect(ask({ era: "1-a" })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
@@ -58,7 +58,7 @@ describe("an operator who separates a copy", () => {
   });
 });
 
-test("a write without an answer is not taken for that of another operator", async () => {
+test("does not take a write without an answer for another operator's", async () => {
   const made = newNamespace(defaultLayout.fingerprint, {}, 1000, undefined);
   let state = { ...made.era, info: made.info, clock: 1000 };
   let writes = 0;

@@ -104,7 +104,7 @@ describe("an allocator", () => {
     expect(member.read().snapshot).toEqual(snapshot(1, { until: now + 90_000 }));
   });
 
-  /** What a thread leaves that is terminated before its n-th step on shared memory, counted from 0; false where it has fewer. */
+  /** Runs until the n-th step on shared memory, counted from 0, as in a thread that is terminated before it; false if there are fewer steps. */
   function diesAt(step: number, run: () => void): boolean {
     let steps = 0;
     const names = ["load", "store", "add", "exchange", "compareExchange"] as const;
@@ -126,7 +126,7 @@ describe("an allocator", () => {
   }
 
   test.each(["write", "end", "begin"] as const)(
-    "that a lender leaves in the middle of `%s` shows one snapshot or none, and is taken from in none but that",
+    "that a lender leaves in the middle of `%s` shows one snapshot or none, and gives blocks of that one alone",
     (way) => {
       const [next, later] = [
         snapshot(2, { workerId: 9 }),

@@ -22,12 +22,12 @@ async function share(options: object = {}): Promise<{ ids: SharedSnowflake; cloc
 
 const mostInTick = 4096;
 
-/** How many IDs there are now, and that no two are the same. */
+/** How many IDs are available now, without a repeat. */
 function drain(...makers: readonly { next(): bigint }[]): number {
   return drained(...makers).length;
 }
 
-/** All IDs that there are now, of which no two are the same. */
+/** All IDs that are available now, without a repeat. */
 function drained(...makers: readonly { next(): bigint }[]): bigint[] {
   const made: bigint[] = [];
   for (let left = [...makers]; left.length > 0;) {
@@ -57,11 +57,11 @@ describe("generators that share a lease", () => {
     expect(drain(joined, ids)).toBe(4096);
   });
 
-  test("try again where the lender claims another worker ID while they look", async () => {
+  test("try again if the lender claims another worker ID while they look", async () => {
     const { ids, clock } = await share();
     const joined = joinLease(ids.share(), { clock });
     open.push(joined);
-    /** Lets the lease answer as it does between the end of a claim and the begin of the next one, so many times. */
+    /** Lets the lease answer, this many times, as between the end of one claim and the begin of the next. */
     const interrupt = (looks: number): void => {
       const get = (): undefined => {
         if (--looks === 0) Reflect.deleteProperty(joined.lease, "snapshot");
@@ -80,7 +80,7 @@ describe("generators that share a lease", () => {
     expect(await id).toBeGreaterThan(0n);
   });
 
-  test("end together when the clock is set back too far for a fixed worker ID", async () => {
+  test("end together if the clock is set back too far for a fixed worker ID", async () => {
     const { ids, clock } = await share({ workerId: 7 });
     const joined = joinLease(ids.share(), { clock });
     const setBack = expect.objectContaining({ code: "CLOCK_ROLLBACK" }) as Error;
@@ -113,7 +113,7 @@ describe("generators that share a lease", () => {
     const { ids, clock } = await share({ window: 60_000 });
     const quiet = joinLease(ids.share(), { clock });
     quiet.next();
-    // A thread that crashes or is terminated does not close anything.
+    // A thread that crashes or is terminated closes nothing.
     const crashed = joinLease(ids.share(), { clock });
     crashed.next();
     await clock.advance(15_000);
@@ -151,7 +151,7 @@ describe("generators that share a lease", () => {
     expect(new Set(again)).toEqual(new Set([Date.UTC(2026, 0, 1)]));
   });
 
-  test("give up a worker ID when the clock of one of them is behind its window", async () => {
+  test("give up a worker ID if the clock of one of them is behind its window", async () => {
     const { ids, clock } = await share({ pool: "0-1" });
     const joined = joinLease(ids.share(), { clock });
     await clock.advance(100_000);
@@ -174,7 +174,7 @@ describe("generators that share a lease", () => {
       const made = drained(ids, joined);
       for (const years of steps) {
         clock.step(years * year);
-        // It is the generators that find out how far a clock went back.
+        // The generators, not the lease, find out how far a clock went back.
         for (const maker of [ids, joined])
           expect(() => maker.next()).toThrow(expect.objectContaining({ retryable: true }));
         await clock.advance(5000);
@@ -190,11 +190,11 @@ describe("generators that share a lease", () => {
     const { ids, clock } = await share({ pool: "0-7", onLost: "switch" });
     if (!(ids.blocks instanceof SharedUsageTracker)) expect.fail("It is borrowed.");
     const registry = leaseServer(ids.lease, ids.blocks);
-    const child = await snowlease({ registry, clock, shared: true, onLost: "switch" });
+    const child = await snowlease({ registry, clock, borrow: true, shared: true, onLost: "switch" });
     open.unshift(child);
     const joined = joinLease(child.share(), { clock });
     const makers = [child, joined, ids];
-    // Until there is a block in stock for the thread, too.
+    // Until there is a prefetched block for the thread, too.
     await clock.advance(7000);
     const made = makers.map((maker) => maker.next());
     for (const years of [5, -5, 8]) {
@@ -208,7 +208,7 @@ describe("generators that share a lease", () => {
   });
 
   const wrap = layouts.scene.wrap ?? 0;
-  /** When the timestamp of `scene` starts again at 0. */
+  /** The time when the timestamp of `scene` starts again at 0. */
   const wraps = layouts.scene.epoch + Math.ceil((Date.UTC(2026, 0, 1) - layouts.scene.epoch) / wrap) * wrap;
 
   test.each([1, 2, 5, 6])(
@@ -266,7 +266,7 @@ describe("generators that share a lease", () => {
     expect(joined.lease.state).toBe("lost");
   });
 
-  test.each([{ mode: "lead" }, { spread: 8 }] as const)("have no %o", async (option) => {
+  test.each([{ mode: "lead" }, { spread: 8 }] as const)("do not accept %o", async (option) => {
     await expect(share(option)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 

@@ -33,7 +33,7 @@ function pairs({ next }: Setting, count: number): (readonly [number, number])[] 
 }
 
 describe("lead mode", () => {
-  it("goes on with the next tick where one is full, and takes the clock's when that is later", async () => {
+  it("goes on with the next tick if one is full, and takes the clock's tick if that is later", async () => {
     const setting = await open();
     expect(pairs(setting, 9)).toEqual([
       ...[0, 1, 2, 3].map((sequence) => [0, sequence]),
@@ -110,7 +110,7 @@ describe("lead mode", () => {
     expect(thrown(() => ids.next())).toEqual(coded("LAYOUT_EXPIRED"));
   });
 
-  it("begins where a quarantine raised its window to", async () => {
+  it("begins at the raised begin of its window after a quarantine", async () => {
     const registry = memoryRegistry({ clock: fakeClock({ start }) });
     const setting = await open({
       registry: {
@@ -157,7 +157,7 @@ describe("lead mode", () => {
     expect(listRecents(small, recents).length).toBe(1001);
 
     const other = await open({ clock, registry, mode: "wall" });
-    // Every tick up to the last is full: the refusal tells when that will be over.
+    // Every tick up to the last is full: the refusal says when that will be over.
     expect(thrown(() => other.ids.next())).toEqual(coded("SEQUENCE_EXHAUSTED", { retryAfterMs: 1000 }));
     await clock.advance(1000);
     expect(pairs(other, 1)).toEqual([[1000, 1]]);
@@ -182,13 +182,13 @@ describe("lead mode", () => {
       await ids.close();
     }
     expect(all.size).toBe(4 * 60_000);
-    // Nothing is left of what a window may reach.
+    // The window cannot reach further.
     await expect(open({ clock, registry })).rejects.toEqual(coded("WORKER_ID_HELD"));
     await clock.advance(3);
     expect(pairs(await open({ clock, registry }), 1)).toEqual([[60_000, 0]]);
   });
 
-  it("lets a holder that follows the clock rest where it led further than recents reach", async () => {
+  it("lets a holder that follows the clock rest if it led further than recents reach", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const first = await open({ clock, registry });
@@ -202,18 +202,18 @@ describe("lead mode", () => {
     expect(pairs(second, 1)).toEqual([[12_000, 0]]);
   });
 
-  it("is not waited for where its window begins ahead of the clock", async () => {
+  it("does not wait if its window begins ahead of the clock", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const claimTimeout = 60_000;
     const first = await open({ clock, registry, claimTimeout });
     first.ids.take(4 * 30_000);
     await first.ids.close();
-    // No clock goes on here: it would wait for ever.
+    // No clock moves here: it would wait for ever.
     expect(pairs(await open({ clock, registry, claimTimeout }), 1)).toEqual([[30_000, 0]]);
   });
 
-  it("gets a worker ID that the registry picks only where half of the window is left", async () => {
+  it("gets a worker ID that the registry picks only if half of the window is left", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const any = { clock, registry, workerId: undefined };
@@ -250,7 +250,7 @@ describe("lead mode", () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     await expect(snowlease({ registry, clock, workerId: 7, spread: 3 })).rejects.toEqual(coded("CONFIG_INVALID"));
-    // Nothing was claimed for it.
+    // It makes no claim.
     expect(await registry.describe("default")).toBeUndefined();
     const ids = await snowlease({ registry, clock, workerId: 7, mode: "lead", spread: "4" });
     const made = ids.take(10 * 4096);
@@ -261,7 +261,7 @@ describe("lead mode", () => {
     await ids.close();
   });
 
-  it("is refused by any other name, and the lease is then free for another generator", async () => {
+  it("is refused by any other name, and then the lease is free for another generator", async () => {
     const clock = fakeClock({ start });
     const lease = await Lease.claim(
       { registry: memoryRegistry({ clock }), clock, makeToken },
@@ -303,7 +303,7 @@ describe("spread", () => {
     for (const count of shards) expect(Math.abs(count - 100)).toBeLessThanOrEqual(5);
   });
 
-  it("lets sequences only rise in a tick, to its end, and continues behind the highest", async () => {
+  it("lets sequences only rise in a tick, to its end, and continues after the highest", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const begins = new Set<number>();

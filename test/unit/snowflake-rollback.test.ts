@@ -24,7 +24,7 @@ describe("a clock that goes back", () => {
     expect(rollbacks).toEqual([{ behind: 3, action: "continue" }]);
   });
 
-  it("within the open tick goes unnoticed until that is known to end on the monotonic clock", async () => {
+  it("within the open tick goes unnoticed until that tick must have ended on the monotonic clock", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(0.9);
     expect([next(), next()]).toEqual([
@@ -52,7 +52,7 @@ describe("a clock that goes back", () => {
     clock.step(-3);
     expect(next()).toEqual([start + 2, 0]);
     clock.step(3);
-    // The tick that was open is a used one now: behind what was made in it.
+    // The tick that was open is a used one now: the next ID comes after its IDs.
     expect(next()).toEqual([start + 5, 1]);
     clock.step(1);
     expect(next()).toEqual([start + 6, 0]);
@@ -60,7 +60,7 @@ describe("a clock that goes back", () => {
     expect(rollbacks).toEqual([{ behind: 3, action: "continue" }]);
   });
 
-  it("is reported again when the clock had passed its highest time in between", async () => {
+  it("is reported again if the clock passed its highest time in between", async () => {
     const { clock, next, rollbacks } = await open();
     await clock.advance(10);
     for (const by of [0, -3, 10, -5, 20, 1]) {
@@ -95,7 +95,7 @@ describe("a clock that goes back", () => {
     ]);
   });
 
-  it("reaches back 10 s from the highest tick that was used", async () => {
+  it("reaches back 10 s from the highest used tick", async () => {
     const { clock, ids, next } = await open();
     await clock.advance(20_000);
     next();
@@ -110,7 +110,7 @@ describe("a clock that goes back", () => {
     expect(thrown(() => ids.next())).toEqual(coded("CLOCK_ROLLBACK", { retryAfterMs: 1, behindMs: 10_001 }));
   });
 
-  it("by a little more is waited for", async () => {
+  it("by a little more makes the caller wait", async () => {
     const { clock, ids, rollbacks } = await open();
     ids.next();
     clock.step(-10_500);
@@ -205,7 +205,7 @@ describe("a clock that goes back", () => {
       expect(lost).toEqual([expect.objectContaining({ workerId: 7, error: reason })]);
       expect(rollbacks).toEqual([{ behind: 3_600_000, action: "stop" }]);
       expect(thrown(() => ids.next())).toEqual(coded("LEASE_LOST"));
-      // It is given back, with what was used of it.
+      // The worker ID is given back, with its usage.
       const record = await registry.worker("default", 7);
       expect(record).toMatchObject({ state: "free", clean: true, until: last.timestamp + 1 });
       await ids.close();
@@ -250,7 +250,7 @@ describe("a clock that goes back, with rollback bits", () => {
       [start + 9_999, 1, 0],
       [start + 9_999, 1, 1],
     ]);
-    // What was used before is unused with the next value, and stays so when the clock comes back to it.
+    // With the next value, earlier ticks are unused, and stay so when the clock comes back to them.
     await clock.advance(1);
     expect(next()).toEqual([start + 10_000, 1, 0]);
     await clock.advance(10_000);
@@ -261,7 +261,7 @@ describe("a clock that goes back, with rollback bits", () => {
     ]);
   });
 
-  it("is waited for when all values are used up", async () => {
+  it("makes the caller wait when all values are used up", async () => {
     const { clock, ids, lease, rollbacks } = await open({ layout });
     const next = teller(ids);
     for (let value = 0; value <= 3; value++) {
@@ -277,7 +277,7 @@ describe("a clock that goes back, with rollback bits", () => {
     expect(rollbacks.map(({ action }) => action)).toEqual(["count", "count", "count", "wait"]);
   });
 
-  it("is not counted where the window has not begun: no value is spent", async () => {
+  it("is not counted if the window has not begun: no value is spent", async () => {
     const { clock, ids, lease, rollbacks } = await open({ layout });
     const next = teller(ids);
     expect(next()).toEqual([start, 0, 0]);
@@ -303,7 +303,7 @@ describe("a clock that goes back, with rollback bits", () => {
     expect(record?.checkpoint).toEqual({ timestamp: start + 20_000, sequence: 0 });
   });
 
-  it("starts to count from 0 with each lease, behind the last one's window", async () => {
+  it("starts to count from 0 with each lease, after the last one's window", async () => {
     const { clock, ids, registry, lease } = await open({ layout });
     await clock.advance(20_000);
     ids.next();

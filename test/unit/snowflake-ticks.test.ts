@@ -26,7 +26,7 @@ describe.each([
     const { lease, wire, ids, next } = await open({ layout, clock, registry, window: 4 * tick });
     expect([lease.from, lease.until]).toEqual([start + inside + 4 * tick, start + inside + 8 * tick]);
     wire.cut = true;
-    // The window contains its first and its last tick only in part.
+    // The window contains only a part of its first and of its last tick.
     expect(thrown(() => ids.next())).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: tick - inside }));
     await clock.advance(tick - inside - 1);
     expect(thrown(() => ids.next())).toEqual(coded("WINDOW_NOT_OPEN", { retryAfterMs: 1 }));
@@ -52,7 +52,7 @@ describe("a claim after a crash", () => {
     return { clock, claiming };
   }
 
-  it("inside the tick that the window ended in opens with the next one", async () => {
+  it("inside the tick in which the window ended opens with the next tick", async () => {
     const { clock, claiming } = await crashed(0);
     const { ids, lease } = await claiming;
     expect(lease.from).toBe(start + 4300);
@@ -62,7 +62,7 @@ describe("a claim after a crash", () => {
     expect(seconds.decompose(await waiting)).toMatchObject({ timestamp: start + 5000, sequence: 0 });
   });
 
-  it("waits for its window to open, where it may", async () => {
+  it("waits for its window to open, if it may", async () => {
     const { clock, claiming } = await crashed(700);
     let claimed = false;
     void claiming.then(() => (claimed = true));
@@ -75,7 +75,7 @@ describe("a claim after a crash", () => {
 });
 
 describe("a restart within one tick", () => {
-  it("goes on behind what was used in it", async () => {
+  it("goes on after the times used in it", async () => {
     const { clock, registry, ids, next } = await open({ layout: seconds });
     await clock.advance(100);
     expect([next(), next()]).toEqual([
@@ -121,7 +121,7 @@ describe("a restart within one tick", () => {
 });
 
 describe("a full tick", () => {
-  it("of 1 s is SEQUENCE_EXHAUSTED for what is left of it", async () => {
+  it("of 1 s is SEQUENCE_EXHAUSTED for the rest of it", async () => {
     const { clock, ids } = await open({ layout: small });
     await clock.advance(250);
     expect(ids.fill(new BigUint64Array(9))).toBe(4);
@@ -170,7 +170,7 @@ describe("ticks of a minute", () => {
     const ids = await snowlease({ registry: memoryRegistry({ clock }), clock, layout: layout.fingerprint });
     onTestFinished(() => ids.close());
     expect(ids.lease.until - clock.now()).toBe(120_000);
-    // The first tick is whole within a minute.
+    // The first tick is complete within a minute.
     await clock.advance(60_000);
     for (let second = 0; second < 600; second++) {
       const { timestamp } = layout.decompose(ids.next(), clock.now());
@@ -222,7 +222,7 @@ describe("numbers", () => {
     expect(thrown(() => ids.nextNumber())).toEqual(coded("LEASE_LOST"));
   });
 
-  it("of more bits than a number has are refused, also when a tick is open", async () => {
+  it("of more bits than a number has are refused, even while a tick is open", async () => {
     const { clock, ids } = await open();
     expect(thrown(() => ids.nextNumber())).toEqual(coded("CONFIG_INVALID"));
     await clock.advance(0.9);

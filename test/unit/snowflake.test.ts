@@ -28,7 +28,7 @@ import {
 const small = Layout.parse("timestamp:41,worker:10,sequence:2@1490346283706/1");
 
 describe("an ID", () => {
-  // Computed outside of this code: ((ms - epoch) / tick) << ..., bit by bit.
+  // Computed outside this code: ((ms - epoch) / tick) << ..., bit by bit.
   it.each([
     ["westid", 7, 879351421382717440n, 1n],
     ["twitter", 33, 1724551110972280832n, 1n],
@@ -63,7 +63,7 @@ describe("an ID", () => {
     const layout = Layout.parse(notation);
     const setting = (): Promise<Setting> => open({ layout, workerId: 0, clock: fakeClock({ start: at }) });
     const [one, other] = [await setting(), await setting()];
-    // A reading late in a millisecond: from then on a tick is opened once, and not again for each ID.
+    // A reading late in a millisecond: from then on a tick is opened once, not for each ID.
     for (const ms of [0.9, 0.1]) {
       await Promise.all([one, other].map(({ clock }) => clock.advance(ms)));
       expect(one.ids.nextString("base62")).toBe(encodings.base62.encode(other.ids.next()));
@@ -79,7 +79,7 @@ describe("an ID", () => {
       for (const name of runs) expect(one.ids.nextString(name)).toBe(encodings[name].encode(other.ids.next()));
       await Promise.all([one, other].map(({ clock }) => clock.advance(layout.tick)));
     }
-    // What was learned in the tick before is of no use in this one.
+    // Knowledge of the previous tick is of no use in this one.
     for (let tick = 0; tick < 2; tick++) {
       for (const name of [...runs.slice(0, 40).map((): EncodingName => "hex"), "base62", "base62"] as const) {
         expect(one.ids.nextString(name)).toBe(encodings[name].encode(other.ids.next()));
@@ -88,7 +88,7 @@ describe("an ID", () => {
     }
   });
 
-  it("is not spent on a form that does not exist", async () => {
+  it("is not used up by an unknown form", async () => {
     const { ids, next } = await open();
     for (const name of ["base63", "constructor", "toString", "__proto__", "", null]) {
       expect(thrown(() => ids.nextString(name as EncodingName)).code).toBe("CONFIG_INVALID");
@@ -141,7 +141,7 @@ describe("a tick that is full", () => {
     await lease.close();
   });
 
-  it("is not waited out by spinning where it is longer, nor for ever where the clock stands still", async () => {
+  it("does not spin if the tick is longer, nor for ever if the clock stands still", async () => {
     const spins: number[] = [];
     const clock = { ...fakeClock({ start }), spin: (wall: number) => void spins.push(wall) };
     const long = await open({ clock, layout: sonyflake, workerId: 1 });
@@ -185,7 +185,7 @@ describe("fill", () => {
   });
 
   it.each(["timestamp:31,sequence:21,worker:11@1699999000000/1", "timestamp:30,sequence:22,worker:11@1699999000000/1"])(
-    "leaves the sequences behind it to next, to the end of %s",
+    "leaves the later sequences to next, up to the end of %s",
     async (notation) => {
       const layout = Layout.parse(notation);
       const { ids, next } = await open({ layout });
@@ -296,7 +296,7 @@ describe("a window", () => {
     expect((await registry.worker("default", 7))?.recents).toBeUndefined();
   });
 
-  it("that a quarantine raises among IDs closes the ticks before its new begin, though the old window had them", async () => {
+  it("that a quarantine raises between IDs closes the ticks before its new begin, although the old window had them", async () => {
     const clock = fakeClock({ start });
     const { lease, ids, next } = await quarantined(clock, start + 20);
     expect(next()).toEqual([start, 0]);
@@ -376,7 +376,7 @@ describe("nextAsync", () => {
     await Promise.all(rushing);
   });
 
-  it("lets no caller overtake waiting ones, also where a timer is late", async () => {
+  it("lets no caller overtake waiting ones, even if a timer is late", async () => {
     const { ids, clock } = await open({ layout: small });
     ids.fill(new BigUint64Array(4));
     const first = ids.nextAsync();
@@ -404,6 +404,41 @@ describe("nextAsync", () => {
     expect(states.slice(2, 5)).toEqual(["pending", "SEQUENCE_EXHAUSTED", "pending"]);
     await clock.advance(40);
     expect(states.slice(2, 5)).toEqual(["resolved", "SEQUENCE_EXHAUSTED", "resolved"]);
+  });
+
+  it("waits for a time with a unit", async () => {
+    const { ids, clock, wire } = await open({ layout: small });
+    wire.cut = true;
+    await clock.advance(120_000);
+    const states = watch(...(["2s", 1999, "1m", "2000ms"] as const).map((timeout) => ids.nextAsync({ timeout })));
+    await clock.advance(1999);
+    expect(states).toEqual(["pending", "LEASE_EXPIRED", "pending", "pending"]);
+    await clock.advance(1);
+    expect(states).toEqual(["LEASE_EXPIRED", "LEASE_EXPIRED", "pending", "LEASE_EXPIRED"]);
+    for (const timeout of ["", "2 s", "-1s", "1d", "two", -1, Number.NaN, {} as number]) {
+      await expect(ids.nextAsync({ timeout })).rejects.toMatchObject({
+        code: "CONFIG_INVALID",
+        message: expect.stringMatching(
+          /^Expected `timeout` to be a number of ms from 0, or a time with its unit like 2s, got /,
+        ) as string,
+      });
+    }
+  });
+
+  it("answers with text if it waited, too", async () => {
+    const { ids, clock } = await open({ layout: small });
+    const first = ids.next();
+    for (const [i, format] of (Object.keys(encodings) as EncodingName[]).entries()) {
+      const text = ids.nextStringAsync({ format });
+      await clock.advance(1);
+      expect(encodings[format].decode(await text, small.totalBits), format).toBeGreaterThan(first + BigInt(i));
+    }
+    const decimal = ids.nextStringAsync();
+    await clock.advance(1);
+    expect(await decimal).toMatch(/^\d+$/);
+    const unknown = ids.nextStringAsync({ format: "toString" as EncodingName });
+    await expect(unknown).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    await expect(ids.nextStringAsync({ timeout: "x" })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
   it("refuses all waiting callers when the lease is given back", async () => {
@@ -436,7 +471,7 @@ describe("nextAsync", () => {
     expect(westid.decompose(await waiting).timestamp).toBe(start + 60_000);
   });
 
-  it("rejects after the timeout with the error that it waited to pass", async () => {
+  it("rejects after the timeout with the error that it waited on", async () => {
     const { ids, clock, wire } = await open();
     wire.cut = true;
     await clock.advance(60_000);
@@ -515,7 +550,7 @@ describe("nextAsync", () => {
   });
 });
 
-/** What has become of each so far. */
+/** The result of each call so far. */
 function watch(...promises: readonly Promise<unknown>[]): string[] {
   const states = promises.map(() => "pending");
   for (const [i, promise] of promises.entries()) {
@@ -578,7 +613,7 @@ describe("the usage sent to the registry", () => {
     });
   });
 
-  it("lets the next holder continue, in the tick that the last one was in", async () => {
+  it("lets the next holder continue, in the last holder's tick", async () => {
     const clock = fakeClock({ start });
     const registry = memoryRegistry({ clock });
     const one = await open({ clock, registry });
@@ -604,7 +639,7 @@ describe("a generator's end", () => {
     const { ids, clock, lease } = await open();
     ids.next();
     const closing = ids.close();
-    // At once, and not only when the registry has answered.
+    // At once, not only after the registry has answered.
     expect(thrown(() => ids.next()).code).toBe("LEASE_LOST");
     await closing;
     await clock.advance(5);
@@ -636,7 +671,7 @@ describe("a generator's end", () => {
     expect(thrown(() => ids.next()).code).toBe("LEASE_LOST");
   });
 
-  it("is not the end of a lease that may switch: it goes on with another worker ID", async () => {
+  it("does not come for a lease that may switch: it goes on with another worker ID", async () => {
     const { ids, lease, registry, clock } = await open({ onLost: "switch", workerId: undefined });
     expect(westid.decompose(ids.next()).workerId).toBe(0);
     await registry.pin("default", 0, "wanted elsewhere");
@@ -648,7 +683,7 @@ describe("a generator's end", () => {
     expect(await registry.worker("default", 1)).toMatchObject({ clean: true, until: start + 2 });
   });
 
-  it("is not the end of such a lease, and the new worker ID's usage has nothing of the old one", async () => {
+  it("does not come for such a lease, and the new worker ID's usage has nothing of the old one", async () => {
     const { lease, registry, clock, ids } = await open({ onLost: "switch", workerId: undefined });
     await clock.advance(5);
     ids.next();

@@ -98,7 +98,7 @@ describe("with nothing configured", () => {
     expect(ids.lease.until - Date.now()).toBeLessThanOrEqual(2000);
   });
 
-  it("refuses a second generator in this process, and says that there is one", async () => {
+  it("refuses a second generator in this process, and mentions the first one", async () => {
     const { lease } = await opened({ instance: "first" });
     const error = await refusal({ claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(error.message).toMatch(
@@ -113,19 +113,19 @@ describe("with nothing configured", () => {
     expect(error.details.retryAfterMs).toBeGreaterThan(0);
   });
 
-  it("waits one window for its worker ID, which then is given back", async () => {
+  it("waits one window for its worker ID, after which that is given back", async () => {
     const first = await opened();
     const second = opened({ window: 5000 });
     await first.close();
     expect((await second).lease.workerId).toBe(await lastBits());
   });
 
-  it("refuses an address that the pool leaves out", async () => {
+  it("refuses an address outside the pool", async () => {
     expect((await refusal({ ip: "10.0.0.7", pool: "8-9" }, "CONFIG_INVALID")).message).toContain("in the pool 8-9");
     expect(existsSync(defaultFile())).toBe(false);
   });
 
-  it("adds no advice where the number was asked for by name", async () => {
+  it("adds no advice if the caller asked for that worker ID", async () => {
     await opened({ workerId: 5 });
     const { message } = await refusal({ workerId: 5, claimTimeout: 0 }, "WORKER_ID_HELD");
     expect(message).not.toContain("end of this host's address");
@@ -133,7 +133,7 @@ describe("with nothing configured", () => {
 });
 
 describe("the worker ID", () => {
-  /** Everything that could name one, from the strongest down. */
+  /** Every possible source, from the strongest down. */
   const sources: [string, SnowleaseOptions, number][] = [
     ["an option", { workerId: 1 }, 1],
     ["a property", { properties: { "westid.workerId": 2 } }, 2],
@@ -170,7 +170,7 @@ describe("the worker ID", () => {
     expect((await opened()).lease.workerId).toBe(21);
   });
 
-  it("is picked by the registry where a custom assigner passes and one is named", async () => {
+  it("is picked by the registry if a custom assigner passes and a registry is named", async () => {
     const assigner = firstOf({ name: "none", assign: async () => undefined });
     const ids = await opened({ assigner, registry: "memory:", pool: "8-9" });
     expect(ids.lease.workerId).toBe(8);
@@ -217,7 +217,7 @@ describe("the worker ID", () => {
 });
 
 describe("a registry", () => {
-  it("that is named by its URL picks any worker ID of the pool, with the options of the URL", async () => {
+  it("named by its URL picks any worker ID of the pool, with the options of the URL", async () => {
     const url = `sqlite:${folder}/shared.db?namespace=orders&pool=512-1023&window=3s`;
     const [one, two] = [await opened({ registry: url }), await opened({ registry: url })];
     expect([one.lease.workerId, two.lease.workerId].toSorted((a, b) => a - b)).toEqual([512, 513]);
@@ -226,13 +226,13 @@ describe("a registry", () => {
     expect(existsSync(defaultFile())).toBe(false);
   });
 
-  it("that is named in the environment is used like one in the options", async () => {
+  it("named in the environment works like one in the options", async () => {
     process.env["SNOWLEASE_REGISTRY"] = `sqlite:${folder}/env.db?layout=twitter&datacenter=3`;
     expect((await opened()).lease.workerId).toBe(96);
     expect(existsSync(join(folder, "env.db"))).toBe(true);
   });
 
-  it("is where a number from elsewhere is claimed, too", async () => {
+  it("also leases a worker ID from another source", async () => {
     const registry = memoryRegistry();
     const ids = await opened({ registry, workerId: 7, host: "db-1", ip: "10.0.0.1", instance: "a" });
     expect(await registry.worker("default", 7)).toMatchObject({
@@ -247,7 +247,7 @@ describe("a registry", () => {
     expect(await registry.worker("default", 7)).toMatchObject({ state: "free", clean: true });
   });
 
-  it("that was handed in stays open, after a failure too", async () => {
+  it("that the caller passed in stays open, after a failure too", async () => {
     const registry = countingRegistry();
     await (await snowlease({ registry })).close();
     await opened({ registry, workerId: 3 });
@@ -255,7 +255,7 @@ describe("a registry", () => {
     expect(registry.closed).toBe(0);
   });
 
-  it("that was opened is closed with the generator, and when there is none", async () => {
+  it("that was opened is closed with the generator, and if there is none", async () => {
     const [inner, outer] = [join(folder, "inner.sock"), join(folder, "outer.sock")];
     made.push(await startDaemon({ registry: memoryRegistry(), socket: inner, log: silent }));
     const connections = new Set<Socket>();
@@ -285,19 +285,19 @@ describe("a registry", () => {
     await second.close();
   });
 
-  it("gets another layout refused", async () => {
+  it("refuses another layout", async () => {
     const registry = memoryRegistry();
     await opened({ registry });
     await refusal({ registry, layout: "twitter" }, "LAYOUT_MISMATCH");
   });
 
-  it("whose pool is used up says so", async () => {
+  it("reports that its pool is used up", async () => {
     const registry = memoryRegistry();
     await opened({ registry, pool: "4" });
     await refusal({ registry, pool: "4" }, "POOL_EXHAUSTED");
   });
 
-  it("is not waited for any longer once the signal is aborted", async () => {
+  it("is not waited for after the signal is aborted", async () => {
     const aborter = new AbortController();
     const inner = memoryRegistry();
     await opened({ registry: inner, workerId: 3 });
@@ -315,7 +315,7 @@ describe("a registry", () => {
 });
 
 describe("a lease that an assigner answers", () => {
-  it("is taken as it is, and nothing else is opened", async () => {
+  it("is taken unchanged, and nothing else is opened", async () => {
     const registry = countingRegistry();
     const ids = await opened({ assigner: registryAssigner(registry), namespace: "orders" });
     expect(ids.lease.namespace).toBe("orders");
@@ -339,7 +339,7 @@ describe("a lease that an assigner answers", () => {
 });
 
 describe("a child of exec", () => {
-  /** A lease that is lent over a socket, as `snowlease exec` does, and the environment it gives its child. */
+  /** A lease that is lent over a socket, as `snowlease exec` does, and its child's environment. */
   async function lend(): Promise<Lease> {
     const config = resolveConfig({
       options: { registry: "memory:", namespace: "orders", layout: "twitter", pool: "40-41" },
@@ -363,7 +363,7 @@ describe("a child of exec", () => {
     expect(layouts.twitter.decompose(ids.next()).fields).toEqual({ datacenter: 1, worker: 8 });
   });
 
-  it("shares with its threads what it borrows, and lends on whoever lends it", async () => {
+  it("shares with its threads what it borrows, and the borrower can lend it on", async () => {
     const lease = await lend();
     const ids = await snowlease({ namespace: "orders", shared: true });
     made.push(ids);
@@ -377,7 +377,7 @@ describe("a child of exec", () => {
     expect(lender.env).toEqual({ ...Object.fromEntries(env), SNOWLEASE_NAMESPACE: "orders" });
   });
 
-  it("may name what is lent to it", async () => {
+  it("may name the lent worker ID", async () => {
     const { workerId } = await lend();
     process.argv = [...process.argv, `-Dwestid.workerId=${workerId}`];
     const ids = await opened({ namespace: "orders", registry: "memory:", workerId, pool: "40-49", env: "WORKER_ID" });
@@ -388,7 +388,7 @@ describe("a child of exec", () => {
     ["an option", { workerId: 99 }, [], {}],
     ["a property", { properties: { "westid.workerId": 99 } }, [], {}],
     ["an argument", {}, ["-Dwestid.workerId=99"], {}],
-    ["the environment, as it was set since", {}, [], { SNOWLEASE_WORKER_ID: "99" }],
+    ["the environment, changed after the start", {}, [], { SNOWLEASE_WORKER_ID: "99" }],
     ["a variable that it names", { env: "ORDERS_ID" }, [], { ORDERS_ID: "99" }],
   ])("that asks for another worker ID by %s is refused, and told both", async (_, options, argv, env) => {
     await lend();
@@ -411,18 +411,21 @@ describe("a child of exec", () => {
     const ids = await opened({ namespace: "orders", registry, workerId: 99 });
     expect(ids.lease.workerId).toBe(99);
     expect(await registry.worker("orders", 99)).toMatchObject({ state: "live" });
-    // The number that `exec` set is not meant for other registries.
+    // The worker ID that `exec` set is not meant for other registries.
     expect((await opened({ namespace: "orders", registry: memoryRegistry() })).lease.workerId).not.toBe(lease.workerId);
   });
 
-  it.each([{}, { env: "WORKER_ID" }])("takes the worker ID as no wish in another namespace (%j)", async (named) => {
-    await lend();
-    const ids = await opened({ namespace: "invoices", registry: "memory:", ...named });
-    expect(ids.lease.workerId).toBe(0);
-    expect(ids.lease.layout.name).toBe("westid");
-  });
+  it.each([{}, { env: "WORKER_ID" }])(
+    "does not use the worker ID as a wish in another namespace (%j)",
+    async (named) => {
+      await lend();
+      const ids = await opened({ namespace: "invoices", registry: "memory:", ...named });
+      expect(ids.lease.workerId).toBe(0);
+      expect(ids.lease.layout.name).toBe("westid");
+    },
+  );
 
-  it("takes a wish of its own in another namespace", async () => {
+  it("uses a wish of its own in another namespace", async () => {
     await lend();
     process.env["INVOICES_ID"] = "6";
     const options = { namespace: "invoices", registry: "memory:", env: "INVOICES_ID" };

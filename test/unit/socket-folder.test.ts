@@ -38,7 +38,7 @@ async function start(socket: string, insecure = false): Promise<void> {
 }
 
 describe("a folder for the socket", () => {
-  test("to which every user may write is refused, unless it is said that this is meant", async () => {
+  test("to which every user may write is refused, unless the operator confirms it", async () => {
     const open = made("open", 0o777);
     await expect(start(join(open, "s"))).rejects.toMatchObject({
       code: "CONFIG_INVALID",
@@ -47,7 +47,7 @@ describe("a folder for the socket", () => {
     await start(join(open, "s"), true);
   });
 
-  test("is refused where every user may write to one above it, and where a link leads there", async () => {
+  test("is refused if every user may write to a parent folder, or if a link leads there", async () => {
     const open = made("open", 0o777);
     const own = made("open/own", 0o700);
     await expect(start(join(own, "s"))).rejects.toThrow(`every user may write to the folder ${open}`);
@@ -69,7 +69,7 @@ describe("a folder for the socket", () => {
     expect(warnings).toEqual([]);
   });
 
-  test.skipIf(!isRoot)("in one like /tmp is refused where another user made it, or the link to it", async () => {
+  test.skipIf(!isRoot)("in one like /tmp is refused if another user made it, or the link to it", async () => {
     const shared = made("shared", 0o1777);
     const squatted = made("shared/run", 0o755, stranger);
     await expect(start(join(squatted, "s"))).rejects.toThrow(
@@ -81,13 +81,13 @@ describe("a folder for the socket", () => {
     await expect(start(join(link, "s"))).rejects.toThrow(`${link} belongs to another user`);
   });
 
-  test("is taken where a group may write to it, and where an administrator gave it to another owner", async () => {
+  test("is accepted if a group may write to it, or if an administrator gave it to another owner", async () => {
     await start(join(made("group", 0o2770), "s"));
     await start(join(made("theirs", 0o775, stranger), "s"));
     expect(warnings).toEqual([]);
   });
 
-  test.skipIf(!isRoot)("with another user's socket in place is refused, and what listens there goes on", async () => {
+  test.skipIf(!isRoot)("with another user's socket in place is refused, and that server goes on", async () => {
     const shared = made("shared", 0o1777);
     const path = join(shared, "s");
     const other = createServer().listen(path);

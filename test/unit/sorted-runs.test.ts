@@ -36,7 +36,7 @@ const inOrder = (entries: readonly Entry[]): Entry[] =>
   entries.toSorted(([a, at], [b, bt]) => (a < b ? -1 : a > b ? 1 : at - bt));
 
 describe("sorted runs", () => {
-  test("bring any IDs in order, equal ones as they came", () => {
+  test("put any IDs in order, equal ones as they came", () => {
     const anyId = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), fc.bigInt({ min: 0n, max: 9n }));
     fc.assert(
       fc.property(fc.array(anyId), (ids) => {
@@ -68,14 +68,14 @@ describe("sorted runs", () => {
     expect(sorted(entries)).toEqual(inOrder(entries));
   });
 
-  test("leave nothing behind that has a name, not even while they are in use", () => {
+  test("leave no named file behind, not even while they are in use", () => {
     const folder = newFolder();
     const runs = newRuns(folder);
     for (let i = 0; i <= 2 * runLength; i++) runs.add(0, i, i + 1);
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("use no disk where they fit", () => {
+  test("use no disk if they fit", () => {
     const entries = Array.from({ length: runLength }, (_, i): Entry => [BigInt(i), i + 1]);
     expect(sorted(entries, newRuns("/none/such"))).toEqual(entries);
   });

@@ -12,7 +12,7 @@ function foldersIn(folder: string): string[] {
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** Parts of how a session is set up, which only its own dialect asks for. */
+/** Parts of the set-up of a session, which only its own dialect asks for. */
 const ownOf = (dialect: string): string[] =>
   [...loadStatements(dialect).keys()].filter((name) =>
     /^session\.(open|isolation|server|settings|log-format|log-rows|begin|one-row)$/.test(name),
@@ -39,7 +39,7 @@ describe("every dialect has the same statements", () => {
   test.each(others)("%s", (dialect) => {
     expect([...shared(dialect).keys()].toSorted()).toEqual([...shared(first).keys()].toSorted());
     for (const [name, text] of shared(dialect)) {
-      // Where a transaction's end unlocks, or nothing is locked, there is nothing to say.
+      // A dialect needs no such statement if the end of a transaction unlocks, or if it locks nothing.
       if (/^meta\.(?:un)?lock$/.test(name)) continue;
       expect([name, parametersOf(text)]).toEqual([name, parametersOf(shared(first).get(name) ?? "")]);
     }
@@ -91,7 +91,7 @@ describe.each(dialects)("the statements of %s", (dialect) => {
 });
 
 describe("the names of a namespace's tables", () => {
-  test("are westid's for the default one, and bear the name of another", () => {
+  test("are westid's for the default one, and contain the name of another", () => {
     expect(namesOf("default")).toMatchObject({ assign: "workerid_assign", window: "workerid_window" });
     expect(namesOf("orders")).toMatchObject({ assign: "workerid_assign_orders", meta: "workerid_meta_orders" });
   });

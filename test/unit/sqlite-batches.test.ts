@@ -10,7 +10,7 @@ import { layout, namespace, newFolder, openRaw, openSqlite } from "../support/sq
 
 const count = 60;
 
-/** A registry with leases in it; `written` tells by how much its log has grown meanwhile, bytes. */
+/** A registry with leases; `written` returns the growth of its log during work, bytes. */
 async function filled(): Promise<{
   registry: Registry;
   path: string;
@@ -41,7 +41,7 @@ const renewal = (key: ClaimKey, window = 60_000): Parameters<Registry["renew"]>[
   window,
 });
 
-test("writes that come together are one transaction, and those that follow one another are not", async () => {
+test("writes that come together are one transaction, and writes that follow one another are not", async () => {
   const { registry, keys, written } = await filled();
   const apart = await written(async () => {
     for (const key of keys) expect(await registry.renew(renewal(key))).toMatchObject({ outcome: "renewed" });
@@ -54,7 +54,7 @@ test("writes that come together are one transaction, and those that follow one a
     const answers: Promise<unknown>[] = [];
     for (const key of keys) {
       answers.push(registry.renew(renewal(key)));
-      // As over new connections: Node takes one a turn, and reads its request in another.
+      // Like requests over new connections: Node accepts one a turn, and reads its request in another.
       await turn();
       await turn();
     }
@@ -65,7 +65,7 @@ test("writes that come together are one transaction, and those that follow one a
   expect(new Set(keys.map(({ workerId }) => workerId)).size).toBe(count);
 });
 
-test("one that fails takes none of the others with it, and changes nothing", async () => {
+test("a failed write leaves the others alone, and changes nothing", async () => {
   const { registry, keys } = await filled();
   const before = await registry.workers(namespace);
   const wrong = 7;
@@ -81,7 +81,7 @@ test("one that fails takes none of the others with it, and changes nothing", asy
   }
 });
 
-test("those that were asked for before the registry is closed are done, also where one of them fails", async () => {
+test("requests from before the close of the registry are done, even if one of them fails", async () => {
   const { registry, path, keys } = await filled();
   const asked = [
     ...keys.map((key) => registry.release({ ...key, clock: Date.now() })),
@@ -97,7 +97,7 @@ test("those that were asked for before the registry is closed are done, also whe
   expect(await again.workers(namespace, { state: "live" })).toHaveLength(count);
 });
 
-test("what one has written before it fails is undone, and the others' writes stand", async () => {
+test("the writes of a failed operation are undone, and the others' writes stand", async () => {
   const path = join(newFolder(), "registry.db");
   const database = await SqliteDatabase.open({ path, clock: systemClock, operationTimeout: 5000 });
   onTestFinished(() => database.close());
@@ -119,7 +119,7 @@ test("what one has written before it fails is undone, and the others' writes sta
   expect(found).toEqual([layout, undefined, layout]);
 });
 
-test("none is answered before the transaction is durable", async () => {
+test("no operation is answered before the transaction is durable", async () => {
   const path = join(newFolder(), "registry.db");
   const database = await SqliteDatabase.open({ path, clock: systemClock, operationTimeout: 5000 });
   onTestFinished(() => database.close());
@@ -129,7 +129,7 @@ test("none is answered before the transaction is durable", async () => {
   }
 });
 
-test("none is answered where the transaction was not done, and then each is done once", async () => {
+test("no operation is answered if the transaction failed, and then each is done once", async () => {
   const path = join(newFolder(), "registry.db");
   const registry = await openSqlite(path, { operationTimeout: 300 });
   await registry.init({ namespace, layout });

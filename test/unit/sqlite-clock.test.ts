@@ -14,7 +14,7 @@ function open(): Promise<Registry> {
   return openSqlite(path, { clock, uptime: () => uptime });
 }
 
-/** Time goes on, for both. */
+/** Time goes on, for both clocks. */
 function pass(ms: number): void {
   clock.step(ms);
   if (uptime !== undefined) uptime = { ...uptime, ms: uptime.ms + ms };
@@ -33,7 +33,7 @@ beforeEach(() => {
   uptime = { boot: "first", ms: 100_000 };
 });
 
-test("a clock that goes as the time since boot does is fine", async () => {
+test("a clock that moves like the time since boot is fine", async () => {
   const registry = await open();
   for (let i = 0; i < 5; i++) {
     expect(await claim(registry)).toMatchObject(granted);
@@ -41,7 +41,23 @@ test("a clock that goes as the time since boot does is fine", async () => {
   }
 });
 
-test("a step ahead beyond maxClockSkew is refused, both times named, and nothing is changed", async () => {
+test("a process that stops between the two readings, at the first claim or later, does not count that as a difference", async () => {
+  let [stood, pause] = [0, 0];
+  const own = { ...clock, now: () => clock.now() + stood, nanos: () => clock.nanos() + BigInt(stood) * 1_000_000n };
+  const stopped = (): typeof uptime => {
+    stood += pause;
+    pause = 0;
+    return uptime && { ...uptime, ms: uptime.ms + stood };
+  };
+  const registry = await openSqlite(path, { clock: own, uptime: stopped });
+  await registry.init({ namespace, layout, maxClockSkew: 700 });
+  for (const stands of [820, 0, 820, 0]) {
+    pause = stands;
+    expect(await registry.claim(claimRequest({ clock: own.now() }))).toMatchObject(granted);
+  }
+});
+
+test("a step ahead beyond maxClockSkew is refused: the error names both times, and nothing changes", async () => {
   const registry = await open();
   const request = claimRequest({ clock: clock.now(), window: 120_000 });
   const grant = await registry.claim(request);
@@ -55,14 +71,14 @@ test("a step ahead beyond maxClockSkew is refused, both times named, and nothing
   const renewal = { namespace, workerId, fence, token: request.token, clock: clock.now(), window: 60_000 };
   await expect(registry.renew(renewal)).rejects.toMatchObject(skew);
   expect(await registry.workers(namespace)).toEqual(before);
-  // Another process has no other view.
+  // Another process sees the same.
   await expect(claim(await open())).rejects.toMatchObject(skew);
 
   clock.step(-1);
   expect(await claim(registry)).toMatchObject(granted);
 });
 
-test("`ping` says so, too, where any namespace would refuse the clock, and notes nothing", async () => {
+test("`ping` reports it, too, if any namespace would refuse the clock, and notes nothing", async () => {
   const registry = await open();
   await registry.ping();
   await claim(registry);
@@ -87,7 +103,7 @@ test("giving back is possible at any time", async () => {
   expect(await registry.release({ ...key, clock: clock.now() })).toEqual({ outcome: "released" });
 });
 
-test("a clock may be set back, and ahead again to where it was", async () => {
+test("a clock may be set back, and ahead again to its earlier time", async () => {
   const registry = await open();
   await claim(registry);
   clock.step(-3_600_000);
@@ -117,7 +133,7 @@ test("the limit is the namespace's", async () => {
   expect(await claim(registry, "patient")).toMatchObject(granted);
 });
 
-describe("where one namespace tolerates more than another", () => {
+describe("if one namespace tolerates more than another", () => {
   async function bothClaimed(): Promise<Registry> {
     const registry = await open();
     await registry.init({ namespace: "patient", layout, maxClockSkew: 7_200_000 });
@@ -125,7 +141,7 @@ describe("where one namespace tolerates more than another", () => {
     return registry;
   }
 
-  test("what it accepts is not accepted for the other", async () => {
+  test("a step that it accepts is not accepted for the other", async () => {
     const registry = await bothClaimed();
     clock.step(3_600_000);
     expect(await claim(registry, "patient")).toMatchObject(granted);
@@ -133,7 +149,7 @@ describe("where one namespace tolerates more than another", () => {
     await expect(claim(await open())).rejects.toMatchObject(skew);
   });
 
-  test("a new one starts from what the least patient accepted", async () => {
+  test("a new one starts from the time that the strictest namespace accepted", async () => {
     const registry = await bothClaimed();
     clock.step(3_600_000);
     await claim(registry, "patient");
@@ -142,7 +158,7 @@ describe("where one namespace tolerates more than another", () => {
     expect(await claim(registry, "fresh")).toMatchObject(granted);
   });
 
-  test("after a boot, too, one starts from what the others accepted since", async () => {
+  test("after a boot, too, one starts from the times that the others accepted since", async () => {
     const registry = await bothClaimed();
     uptime = { boot: "second", ms: 1000 };
     await claim(registry, "patient");
@@ -181,7 +197,7 @@ test("an operator accepts the clock, which leaves a note", async () => {
   ]);
 });
 
-test("a clock that is accepted where it was too far ahead is then the measure", async () => {
+test("an accepted clock, too far ahead before, is then the reference", async () => {
   const registry = await open();
   clock.step(3_600_000);
   await claim(registry);
@@ -202,7 +218,7 @@ test("without a time since boot nothing is compared", async () => {
 
 test.runIf(process.platform === "linux")("this machine tells its time since boot", () => {
   const seen = machineUptime();
-  // Undefined in a container that shows a time of its own.
+  // Undefined in a container with a time of its own.
   if (seen === undefined) return;
   expect(seen.boot).toMatch(/^[0-9a-f-]{36}$/);
   expect(seen.ms).toBeGreaterThan(0);

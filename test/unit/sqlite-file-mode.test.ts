@@ -35,27 +35,27 @@ function each(mode: string): Record<string, string> {
   return Object.fromEntries(["", "-shm", "-wal"].map((end) => [`registry.db${end}`, mode]));
 }
 
-describe("a registry's files, in which the key of receipts stands", () => {
+describe("a registry's files, which hold the key of receipts", () => {
   test("are for their user alone", async () => {
     expect(await modes()).toEqual(each("600"));
     expect(warnings).toEqual([]);
   });
 
-  test("are for the group, too, where it may write to the folder, as far as the umask goes", async () => {
+  test("are for the group, too, if it may write to the folder, as far as the umask allows", async () => {
     chmodSync(folder, 0o2770);
     process.umask(0o002);
     expect(await modes()).toEqual(each("660"));
     expect(warnings).toEqual([]);
   });
 
-  test.each([0o660, 0o640])("that were given mode %o on purpose keep it, without a word", async (mode) => {
+  test.each([0o660, 0o640])("that were given mode %o on purpose keep it, without a warning", async (mode) => {
     await (await openSqlite(path)).close();
     chmodSync(path, mode);
     expect(await modes()).toEqual(each(mode.toString(8)));
     expect(warnings).toEqual([]);
   });
 
-  test.each([0o644, 0o666])("of mode %o keep it, and the process is warned once of what to do", async (mode) => {
+  test.each([0o644, 0o666])("of mode %o keep it, and the process warns once, with the command to run", async (mode) => {
     await (await openSqlite(path)).close();
     chmodSync(path, mode);
     expect(await modes()).toEqual(each(mode.toString(8)));

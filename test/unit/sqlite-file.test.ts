@@ -30,7 +30,7 @@ function system(command: string, ...args: string[]): void {
   execFileSync(command, args);
 }
 
-/** Fails to open, and leaves the folder as it was, to the byte. */
+/** Fails to open, and leaves the folder unchanged, to the byte. */
 async function refused(path: string, folder: string): Promise<SnowleaseError> {
   const before = contents(folder);
   const error: unknown = await openSqlite(path).then(
@@ -50,7 +50,7 @@ async function madeRegistry(folder: string): Promise<string> {
     const registry = await sqliteRegistry({ path: ${JSON.stringify(made)}, operationTimeout: 5000 });
     await registry.claim(${JSON.stringify(claimRequest())});
     await registry.close();`;
-  // In a process of its own, so that what its driver leaves beside the file until it ends is gone.
+  // In a process of its own: when that ends, the files that its driver leaves beside the registry are gone.
   execFileSync(process.execPath, ["--input-type=module", "-e", script]);
   const path = join(folder, "registry.db");
   const raw = await openRaw(made);
@@ -62,22 +62,30 @@ async function madeRegistry(folder: string): Promise<string> {
 }
 
 describe("a file that is missing", () => {
-  test("is made, with the folders above it for this user alone", async () => {
+  test("is not made in a folder that does not exist: a mistyped path would be a registry of its own", async () => {
     const folder = newFolder();
-    const registry = await openSqlite(join(folder, "a", "b", "registry.db"));
+    const error = await refused(join(folder, "a", "b", "registry.db"), folder);
+    expect(error.message).toBe(
+      `The registry file \`${folder}/a/b/registry.db\` cannot be made, since its folder does not exist: correct the path, or mount that folder; for a new registry, make it (\`mkdir -p ${folder}/a/b\`).`,
+    );
+  });
+
+  test("is made if the folders are the default's, which are for this user alone", async () => {
+    const folder = newFolder();
+    const registry = await openSqlite(join(folder, "a", "b", "registry.db"), { makesFolder: true });
     await registry.claim(claimRequest());
     expect(statSync(join(folder, "a")).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, "a", "b")).mode & 0o777).toBe(0o700);
   });
 
-  test("is made where it is there but empty", async () => {
+  test("is made if the file exists but is empty", async () => {
     const path = join(newFolder(), "registry.db");
     writeFileSync(path, "");
     const registry = await openSqlite(path);
     expect(await registry.claim(claimRequest())).toMatchObject({ outcome: "granted", workerId: 0 });
   });
 
-  test("is not made beside a log that is there: it was lost", async () => {
+  test("is not made beside an existing log: the file was lost", async () => {
     const folder = newFolder();
     writeFileSync(join(folder, "registry.db-wal"), "frames");
     const error = await refused(join(folder, "registry.db"), folder);
@@ -166,7 +174,7 @@ describe("a file that cannot be a registry is refused and left as it is", () => 
     },
   );
 
-  test("a registry whose newer version stands only in its log", async () => {
+  test("a registry whose log alone holds a newer version", async () => {
     const path = join(newFolder(), "registry.db");
     await openSqlite(path);
     const raw = await openRaw(path);
@@ -174,7 +182,7 @@ describe("a file that cannot be a registry is refused and left as it is", () => 
     await expect(openSqlite(path)).rejects.toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
   });
 
-  test("a registry that was cut off", async () => {
+  test("a truncated registry", async () => {
     const folder = newFolder();
     const path = await madeRegistry(folder);
     truncateSync(path, 10_000);
@@ -207,7 +215,7 @@ describe("a file that cannot be a registry is refused and left as it is", () => 
     await expect(openSqlite(path)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
-  test("a path that SQLite would take for something else is a file like any other", async () => {
+  test("a path that SQLite would treat in a special way is a file like any other", async () => {
     const folder = newFolder();
     const registry = await openSqlite(join(folder, "file:x?mode=memory#%41"));
     await registry.claim(claimRequest());
@@ -223,7 +231,7 @@ test("a local file system is not", () => {
   for (const type of [0xef53, 0x1021994, 0x58465342, 0x794c7630]) checkFileSystem(type, "registry.db");
 });
 
-/** Runs a program as the user `nobody`; what it says on its stderr. */
+/** Runs a program as the user `nobody`; returns its stderr. */
 function runAsNobody(script: string): string {
   const asNobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", process.execPath] as const;
   const [command, ...args] = asNobody;
@@ -233,18 +241,18 @@ function runAsNobody(script: string): string {
 const canBeNobody = isRoot && runAsNobody(`await import(${JSON.stringify(dist)})`) === "";
 
 describe.skipIf(!canBeNobody)("without permission (needs root, and a checkout that all may read)", () => {
-  function asNobody(path: string): string {
+  function asNobody(path: string, makesFolder = false): string {
     return runAsNobody(`
       const { sqliteRegistry } = await import(${JSON.stringify(dist)});
       try {
-        const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, operationTimeout: 1000 });
+        const registry = await sqliteRegistry({ path: ${JSON.stringify(path)}, makesFolder: ${makesFolder}, operationTimeout: 1000 });
         await registry.claim(${JSON.stringify(claimRequest())});
       } catch (error) {
         console.error(error.code, error.message);
       }`);
   }
 
-  test("a file that may only be read", async () => {
+  test("a read-only file", async () => {
     const folder = newFolder();
     const path = await madeRegistry(folder);
     chmodSync(folder, 0o777);
@@ -254,7 +262,7 @@ describe.skipIf(!canBeNobody)("without permission (needs root, and a checkout th
     expect(contents(folder)).toEqual(before);
   });
 
-  test("a folder that may only be read", async () => {
+  test("a read-only folder", async () => {
     const folder = newFolder();
     const path = await madeRegistry(folder);
     chmodSync(folder, 0o755);
@@ -264,16 +272,16 @@ describe.skipIf(!canBeNobody)("without permission (needs root, and a checkout th
     expect(contents(folder)).toEqual(before);
   });
 
-  test("a folder that may not be entered, or not be made", () => {
+  test("a folder without the right to enter it, or to make it", () => {
     const folder = newFolder();
     chmodSync(folder, 0o700);
     expect(asNobody(join(folder, "registry.db"))).toMatch(/^CONFIG_INVALID .*EACCES.*\n$/);
     chmodSync(folder, 0o755);
-    expect(asNobody(join(folder, "sub", "registry.db"))).toMatch(/^CONFIG_INVALID .*EACCES.*\n$/);
+    expect(asNobody(join(folder, "sub", "registry.db"), true)).toMatch(/^CONFIG_INVALID .*EACCES.*\n$/);
     expect(contents(folder).size).toBe(0);
   });
 
-  test("a registry that others made for all is used", async () => {
+  test("a registry with rights for all users is used", async () => {
     const folder = newFolder();
     chmodSync(folder, 0o777);
     const path = await madeRegistry(folder);
@@ -295,7 +303,7 @@ describe.skipIf(!canMount)("on a disk of its own (needs root that may mount one)
     return folder;
   }
 
-  test("that is full, a claim fails, and what was acknowledged stays", async () => {
+  test("that is full, a claim fails, and acknowledged writes stay", async () => {
     const folder = mounted("size=1m");
     const registry = await openSqlite(join(folder, "registry.db"));
     const first = await registry.claim(claimRequest());
@@ -323,7 +331,7 @@ describe.skipIf(!canMount)("on a disk of its own (needs root that may mount one)
     expect([...contents(folder).values()].filter((file) => !file.startsWith("0 "))).toEqual([]);
   });
 
-  test("a file that was mounted by itself would have its log elsewhere, and is refused", async () => {
+  test("a file that is a mount of its own would have its log elsewhere, and is refused", async () => {
     const folder = newFolder();
     const path = join(folder, "a \\ b.db");
     const made = await madeRegistry(newFolder());
@@ -335,7 +343,7 @@ describe.skipIf(!canMount)("on a disk of its own (needs root that may mount one)
     expect(error.message).toMatch(/mount its folder/);
   });
 
-  test("that is read-only, nothing is tried", async () => {
+  test("that is read-only, the registry tries nothing", async () => {
     const folder = mounted("size=4m");
     const path = join(folder, "registry.db");
     copyFileSync(await madeRegistry(newFolder()), path);
@@ -379,7 +387,7 @@ describe("a file that is open", () => {
     message: expect.stringMatching(/was removed or replaced while/) as string,
   };
 
-  test("and was removed is used no more, until it is put back", async () => {
+  test("and was removed is not used until it is put back", async () => {
     const folder = newFolder();
     const path = join(folder, "registry.db");
     const renew = await held(path);
@@ -389,7 +397,7 @@ describe("a file that is open", () => {
     expect(await renew()).toMatchObject({ outcome: "renewed" });
   });
 
-  test("and was replaced is another registry, in which nothing is known of its holders", async () => {
+  test("and was replaced is another registry, which knows nothing of the holders", async () => {
     const path = join(newFolder(), "registry.db");
     const registry = await openSqlite(path);
     const request = claimRequest();
@@ -409,7 +417,7 @@ describe("a file that is open", () => {
     expect(otherProcess(path)).toBe("2");
   });
 
-  test("and is reached by a link that points elsewhere now is another registry", async () => {
+  test("and whose link now points elsewhere is another registry", async () => {
     const folder = newFolder();
     const path = join(folder, "registry.db");
     mkdirSync(join(folder, "a"));
@@ -432,7 +440,7 @@ describe("a file that is open", () => {
     const renew = await held(path);
     for (const suffix of suffixes) rmSync(path + suffix);
     await expect(renew()).rejects.toMatchObject(removed);
-    // Without its log it is a registry from before.
+    // Without its log it is an older registry.
     expect(otherProcess(path)).toBe("REGISTRY_UNAVAILABLE");
     await expect(openSqlite(path, { operationTimeout: 100 })).rejects.toMatchObject(removed);
     await expect(renew()).rejects.toMatchObject(removed);
@@ -461,12 +469,12 @@ describe("a file that is open", () => {
     const renew = await held(path);
     rmSync(`${path}-shm`);
     await expect(renew()).rejects.toMatchObject(removed);
-    // The log tells one that opens it now what was granted.
+    // The log tells a process that opens it now what was granted.
     expect(otherProcess(path)).toBe("1");
     await expect(renew()).rejects.toMatchObject(removed);
   });
 
-  test("and loses its log while an operation is under way has not done it", async () => {
+  test("and loses its log during an operation has not done it", async () => {
     const path = join(newFolder(), "registry.db");
     let during = (): void => undefined;
     const clock = { ...systemClock, now: () => (during(), Date.now()) };
@@ -505,7 +513,7 @@ test("a file that has two names would have two logs, and is refused", async () =
 
 test("without a driver it says what to install; with the one that is built in it says nothing", () => {
   const folder = newFolder();
-  // Out of reach of node_modules.
+  // Outside the reach of node_modules.
   for (const part of ["dist", "sql"])
     cpSync(join(import.meta.dirname, "../..", part), join(folder, part), { recursive: true });
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
@@ -521,4 +529,24 @@ test("without a driver it says what to install; with the one that is built in it
   const { stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
   const isBuiltin = process.getBuiltinModule("node:sqlite") !== undefined;
   expect(stderr).toMatch(isBuiltin ? /^$/ : /^DRIVER_MISSING .*npm install libsql@0\.5.*\n$/);
+});
+
+test("a file of a version without dropped namespaces gets the missing parts, and keeps its content", async () => {
+  const path = join(newFolder(), "registry.db");
+  const made = await openSqlite(path);
+  await made.init({ namespace, layout: claimRequest().layout });
+  expect(await made.claim(claimRequest())).toMatchObject({ outcome: "granted", workerId: 0 });
+  await made.close();
+  const raw = await openRaw(path);
+  raw.exec("ALTER TABLE unknown_namespace DROP COLUMN layout");
+  raw.close();
+
+  const [one, other] = await Promise.all([openSqlite(path), openSqlite(path)]);
+  expect(await one.claim(claimRequest())).toMatchObject({ outcome: "granted", workerId: 1 });
+  expect(await other.workers(namespace)).toHaveLength(2);
+  expect(await other.describe("nowhere")).toBeUndefined();
+  // Opened while only the log has the column.
+  const third = await openSqlite(path);
+  expect(await third.workers(namespace)).toHaveLength(2);
+  await Promise.all([one, other, third].map((registry) => registry.close()));
 });

@@ -107,7 +107,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
   const claim = (pool: PoolBounds, host = `new-${hosts++}`): ReturnType<Registry["claim"]> =>
     registry.claim(claimRequest({ pool, layout, holder: on(host) }));
 
-  /** Each number has a record, as claims from the wide pool left it: `live`, or free for long. One in 50 outside is pinned. */
+  /** Each worker ID has a record, as claims from the wide pool left it: `live`, or free for long. One in 50 outside is pinned. */
   async function fill(live: { readonly inside: number; readonly outside: boolean }): Promise<void> {
     await claim(wide);
     const raw = await openRaw(path);
@@ -128,7 +128,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     raw.close();
   }
 
-  /** How many entries a claim of the pool would walk through at most, by the names under which it looks: those outside of it. */
+  /** How many entries outside the pool a claim would walk through at most, by the names under which it looks. */
   async function foreignEntries(): Promise<unknown> {
     const raw = await openRaw(path);
     const [row] = raw
@@ -141,7 +141,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     return row?.["entries"];
   }
 
-  /** The quickest of a few, ms: others are at work on this machine. */
+  /** The quickest of a few, ms: other programs use this machine, too. */
   async function quickest(work: () => Promise<unknown>): Promise<number> {
     const times: number[] = [];
     for (let i = 0; i < 9; i++) {
@@ -159,7 +159,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     { label: "empty", inside: 0, outside: true },
   ])("$label: a claim reads no number outside of it", async ({ inside, outside }) => {
     await fill({ inside, outside });
-    // Each of these files some of the records; a host that was there before gets its own number.
+    // Each of these files some of the records; a known host gets its own worker ID.
     const own = await claim(narrow, "host-77");
     if (inside < 1000) expect(own).toMatchObject({ outcome: "granted", fence: 2 });
     await claim(narrow);

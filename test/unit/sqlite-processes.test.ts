@@ -15,7 +15,7 @@ interface Acknowledged {
   readonly until: number;
 }
 
-/** A process of its own that claims so many worker IDs one after the other, and tells each as soon as it is granted. */
+/** A process of its own that claims this many worker IDs in turn, and reports each when it is granted. */
 class Claimer {
   readonly grants: Acknowledged[] = [];
   readonly done: Promise<unknown>;
@@ -41,7 +41,7 @@ class Claimer {
     this.done = once(child, "close");
     child.stderr.on("data", (chunk) => (this.stderr += String(chunk)));
     createInterface(child.stdout).on("line", (line) => {
-      // The last line of a process that was killed may be cut off.
+      // The last line of a killed process may be cut off.
       if (line.endsWith("}")) this.grants.push(JSON.parse(line) as Acknowledged);
     });
     onTestFinished(() => void child.kill("SIGKILL"));
@@ -55,7 +55,7 @@ class Claimer {
 
 test("processes that claim from one file at once get different worker IDs", async () => {
   const path = join(newFolder(), "registry.db");
-  // None of them made it before: they all try to.
+  // The file does not exist before: they all try to make it.
   const claimers = Array.from({ length: 4 }, (_, i) => new Claimer(path, 25, `host-${i}`));
   await Promise.all(claimers.map(({ done }) => done));
   expect(claimers.map(({ stderr }) => stderr)).toEqual(["", "", "", ""]);
@@ -65,7 +65,7 @@ test("processes that claim from one file at once get different worker IDs", asyn
   expect(await (await openSqlite(path)).workers(namespace)).toHaveLength(100);
 });
 
-test("what a killed process was granted is stored", async () => {
+test("the grants to a killed process are stored", async () => {
   const path = join(newFolder(), "registry.db");
   const claimers: Claimer[] = [];
   for (let round = 0; round < 3; round++) {
@@ -85,7 +85,7 @@ test("what a killed process was granted is stored", async () => {
 
 const canCount = process.platform === "linux";
 
-test.runIf(canCount)("a registry that was closed holds no file, once what was forgotten has been collected", () => {
+test.runIf(canCount)("a closed registry holds no file, once the garbage is collected", () => {
   const folder = newFolder();
   const script = `
     import { readdirSync, readlinkSync } from "node:fs";
@@ -110,7 +110,7 @@ test.runIf(canCount)("a registry that was closed holds no file, once what was fo
   expect(execFileSync(process.execPath, args, { encoding: "utf8" })).toBe("3 0\n");
 });
 
-test.runIf(canCount)("registries that are opened and closed in a row hold no more and more files", () => {
+test.runIf(canCount)("registries that are opened and closed in turn do not hold more and more files", () => {
   const script = `
     import { readdirSync } from "node:fs";
     import { sqliteRegistry } from ${JSON.stringify(dist)};

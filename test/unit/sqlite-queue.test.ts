@@ -12,7 +12,7 @@ import { claimRequest, layout, namespace, newFolder, openRaw, openSqlite } from 
 
 const dist = pathToFileURL(join(import.meta.dirname, "../../dist/registries/sqlite/registry.js")).href;
 
-/** A registry's file whose lock somebody has. */
+/** A registry's file whose lock another connection has. */
 async function lockedFile(name = "registry.db"): Promise<{ path: string; queue: string; raw: SqliteConnection }> {
   const path = join(newFolder(), name);
   const made = await openSqlite(path);
@@ -28,7 +28,7 @@ async function claimed(registry: Registry): Promise<number> {
   return answer.workerId;
 }
 
-/** How many wait. */
+/** How many processes wait. */
 function length(queue: string): number {
   return existsSync(queue) ? readdirSync(queue).length : 0;
 }
@@ -38,8 +38,8 @@ async function untilWaiting(queue: string, count: number): Promise<void> {
 }
 
 /**
- * Stops a process that waits first. Its place may be taken for that of a dead one, and go: its name is there a moment before it listens.
- * Returns a function that waits until so many others wait, too.
+ * Stops a process that waits first. Its place may count as a dead one's, and go: its name is there a moment before it listens.
+ * Returns a function that waits until this many others wait, too.
  */
 function stopFirst(first: Claimer, queue: string): (count: number) => Promise<void> {
   const [place] = readdirSync(queue);
@@ -50,7 +50,7 @@ function stopFirst(first: Claimer, queue: string): (count: number) => Promise<vo
   };
 }
 
-/** A process of its own that claims one worker ID, and says which. */
+/** A process of its own that claims one worker ID, and prints it. */
 class Claimer {
   readonly #child: ChildProcess;
   stdout = "";
@@ -80,7 +80,7 @@ class Claimer {
   }
 }
 
-test("who waits for the lock gets it in the order of asking, and leaves nothing behind", async () => {
+test("registries that wait for the lock get it in the order of asking, and leave nothing behind", async () => {
   const { path, queue, raw } = await lockedFile();
   const registries = await Promise.all(Array.from({ length: 20 }, () => openSqlite(path)));
   const order: number[] = [];
@@ -88,7 +88,7 @@ test("who waits for the lock gets it in the order of asking, and leaves nothing 
   for (const [i, registry] of registries.entries()) {
     asked.push(claimed(registry).then(() => order.push(i)));
     await untilWaiting(queue, i + 1);
-    // Those of one millisecond have no order.
+    // Requests within one millisecond have no order.
     await sleep(2);
   }
   raw.exec("COMMIT");
@@ -97,21 +97,21 @@ test("who waits for the lock gets it in the order of asking, and leaves nothing 
   expect(existsSync(queue)).toBe(false);
 });
 
-test("who comes later does not overtake those who wait", async () => {
+test("a registry that comes later does not overtake waiting ones", async () => {
   const { path, queue, raw } = await lockedFile();
   const [early, late] = [await openSqlite(path), await openSqlite(path)];
   const order: string[] = [];
   const asked = claimed(early).then(() => order.push("early"));
   await untilWaiting(queue, 1);
-  // Those of one millisecond have no order.
+  // Requests within one millisecond have no order.
   await sleep(2);
   raw.exec("COMMIT");
-  // The lock is free, and the one who waits for it asleep.
+  // The lock is free, and the waiting registry is asleep.
   await Promise.all([asked, claimed(late).then(() => order.push("late"))]);
   expect(order).toEqual(["early", "late"]);
 });
 
-test("as long as others write, nobody who waits gives up", async () => {
+test("a waiting registry does not give up while other processes write", async () => {
   const { path, raw } = await lockedFile();
   const operationTimeout = 300;
   const registry = await openSqlite(path, { operationTimeout });
@@ -141,7 +141,7 @@ test.skipIf(process.platform !== "linux")("on a crowded machine a process waits 
   expect(await asked).toBe(0);
 });
 
-test("when nobody writes, all who wait are told so together, and not one after the other", async () => {
+test("if no process writes, all waiting registries get the error together, not one after the other", async () => {
   const { path, queue, raw } = await lockedFile();
   const [operationTimeout, count] = [400, 20];
   const registries = await Promise.all(Array.from({ length: count }, () => openSqlite(path, { operationTimeout })));
@@ -159,7 +159,7 @@ test("when nobody writes, all who wait are told so together, and not one after t
   expect(await Promise.all(registries.slice(0, 1).map(claimed))).toEqual([0]);
 });
 
-test("one that is killed while it waits holds up nobody", async () => {
+test("a process that is killed while it waits holds up no other one", async () => {
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
@@ -173,7 +173,7 @@ test("one that is killed while it waits holds up nobody", async () => {
   expect(existsSync(queue)).toBe(false);
 });
 
-test("a place that was left by one that was killed is no place", async () => {
+test("the place of a killed process does not count", async () => {
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
@@ -184,12 +184,13 @@ test("a place that was left by one that was killed is no place", async () => {
   expect(existsSync(queue)).toBe(false);
 });
 
-test("one that is stopped while it waits holds up the others for half of `operationTimeout`, and has its turn when it goes on", async () => {
+test("a process that is stopped while it waits holds up the others for half of `operationTimeout`, and has its turn when it goes on", async () => {
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
   const untilOthersWait = stopFirst(first, queue);
-  const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout: 400 })));
+  // No registry gives up before all wait, however busy the machine is.
+  const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout: 2000 })));
   const asked = registries.map(claimed);
   await untilOthersWait(5);
   raw.exec("COMMIT");
@@ -200,12 +201,12 @@ test("one that is stopped while it waits holds up the others for half of `operat
   expect(existsSync(queue)).toBe(false);
 });
 
-test("one that stood still itself while it waited tries once more before it gives up", async () => {
+test("a process that was stopped while it waited tries once more before it gives up", async () => {
   const { path, queue, raw } = await lockedFile();
   const first = new Claimer(path);
   await untilWaiting(queue, 1);
   const untilOthersWait = stopFirst(first, queue);
-  // None gives up before all wait, however busy the machine is.
+  // No registry gives up before all wait, however busy the machine is.
   const operationTimeout = 2000;
   const registries = await Promise.all(Array.from({ length: 5 }, () => openSqlite(path, { operationTimeout })));
   const asked = Promise.all(registries.map(claimed));
@@ -238,7 +239,7 @@ test.each([
   expect(new Set(await Promise.all(asked)).size).toBe(10);
 });
 
-test.runIf(process.platform === "linux")("who may use a registry may wait for it, and nobody else", async () => {
+test.runIf(process.platform === "linux")("only users of a registry may wait for it", async () => {
   const { path, queue, raw } = await lockedFile();
   const asked = claimed(await openSqlite(path));
   await untilWaiting(queue, 1);

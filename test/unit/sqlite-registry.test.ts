@@ -16,7 +16,7 @@ async function granted(registry: Registry, options: Parameters<typeof claimReque
 
 const newPath = (): string => join(newFolder(), "registry.db");
 
-test("it says what it is and what survives", async () => {
+test("`ping` names the kind of registry, and what survives", async () => {
   const registry = await openSqlite(newPath());
   const { clock, durability } = await registry.ping();
   expect(registry.kind).toBe("sqlite");
@@ -24,11 +24,11 @@ test("it says what it is and what survives", async () => {
   expect(durability).toContain("kill -9 and power loss");
 });
 
-test("what it stores has a version", async () => {
+test("its data has a version", async () => {
   expect((await (await openSqlite(newPath())).ping()).schema).toBe(1);
 });
 
-test("`ping` fails where nothing can be written", async () => {
+test("`ping` fails if nothing can be written", async () => {
   const path = newPath();
   const registry = await openSqlite(path, { operationTimeout: 60 });
   const raw = await openRaw(path);
@@ -55,7 +55,7 @@ test("`ping` and `verify` find what is damaged", async () => {
     const damage = { code: "REGISTRY_UNAVAILABLE" };
     const registry = await openSqlite(copy).catch((error: SnowleaseError) => error);
     if (registry instanceof SnowleaseError) {
-      // A page of the schema: none of it can be used.
+      // A page of the schema: the whole file is unusable.
       expect(registry).toMatchObject(damage);
       schemaPages++;
       found++;
@@ -72,7 +72,7 @@ test("`ping` and `verify` find what is damaged", async () => {
   expect(found).toBeGreaterThanOrEqual(bytes.length / size - 2);
 });
 
-test("once it is closed the file is whole without its log", async () => {
+test("the file of a closed registry is whole without its log", async () => {
   const path = newPath();
   const registry = await openSqlite(path);
   await granted(registry);
@@ -99,7 +99,7 @@ test("a lock that others hold for longer than the operation timeout is REGISTRY_
   expect(await granted(registry)).toMatchObject({ workerId: 0, fence: 1 });
 });
 
-test("while it waits for a lock the event loop goes on, and so does the holder's clock", async () => {
+test("while the registry waits for a lock the event loop goes on, and so does the holder's clock", async () => {
   const path = newPath();
   const registry = await openSqlite(path);
   await registry.init({ namespace, layout });
@@ -115,7 +115,7 @@ test("while it waits for a lock the event loop goes on, and so does the holder's
   expect(record?.seenClock).toBeGreaterThanOrEqual(freed - 2);
 });
 
-test("what it waited for while it was opened does not stand in its way later", async () => {
+test("a wait during its opening does not stand in its way later", async () => {
   const path = newPath();
   const raw = await openRaw(path);
   raw.exec("BEGIN EXCLUSIVE");
@@ -137,7 +137,7 @@ test("a request that did not wait keeps its clock", async () => {
   expect(await registry.worker(namespace, workerId)).toMatchObject({ seenClock: clock });
 });
 
-test("operations of one registry are done in the order in which they were asked, even behind a lock", async () => {
+test("operations of one registry are done in the order of asking, even behind a lock", async () => {
   const path = newPath();
   const registry = await openSqlite(path);
   await registry.init({ namespace, layout });
@@ -150,7 +150,7 @@ test("operations of one registry are done in the order in which they were asked,
   expect(grants.map(({ workerId }) => workerId)).toEqual(grants.map((_, i) => i));
 });
 
-test("closing lets what was asked before end, can be repeated, and ends everything after", async () => {
+test("closing lets earlier requests end, can be repeated, and ends everything after", async () => {
   const path = newPath();
   const registry = await openSqlite(path);
   const asked = granted(registry);
@@ -166,7 +166,7 @@ test("closing lets what was asked before end, can be repeated, and ends everythi
   expect(await (await openSqlite(path)).workers(namespace)).toHaveLength(1);
 });
 
-test("a number that is no integer is refused, and nothing is stored", async () => {
+test("a number that is not an integer is refused, and nothing is stored", async () => {
   const registry = await openSqlite(newPath());
   await registry.init({ namespace, layout });
   const broken = [
@@ -180,14 +180,14 @@ test("a number that is no integer is refused, and nothing is stored", async () =
   expect(await registry.describe("other")).toBeUndefined();
 });
 
-test("text that would be SQL is text", async () => {
+test("text that looks like SQL is stored as text", async () => {
   const registry = await openSqlite(newPath());
   const host = `x'); DROP TABLE worker; -- "$host"`;
   const { workerId } = await granted(registry, { holder: on(host) });
   expect(await registry.worker(namespace, workerId)).toMatchObject({ holder: { host } });
 });
 
-test("each state lists what the rule calls so", async () => {
+test("each state lists the records that the rule puts there", async () => {
   const path = newPath();
   const clock = fakeClock();
   const registry = await openSqlite(path, { clock });
@@ -225,7 +225,7 @@ test("each state lists what the rule calls so", async () => {
   }
 });
 
-test("a number that was pinned before it was used is unused again after it is unpinned", async () => {
+test("a worker ID that was pinned before its first use is unused again after unpinning", async () => {
   const registry = await openSqlite(newPath());
   await registry.init({ namespace, layout });
   for (const workerId of [0, 1, 2, 5]) await registry.pin(namespace, workerId, "not ours");
@@ -234,7 +234,7 @@ test("a number that was pinned before it was used is unused again after it is un
   for (const workerId of [1, 4, 5, 6]) expect(await granted(registry, { reuse: "never" })).toMatchObject({ workerId });
 });
 
-test("numbers are given out once, in ascending order, however they are wanted", async () => {
+test("worker IDs are granted once, in ascending order, whatever claims prefer", async () => {
   const registry = await openSqlite(newPath());
   const pool = { first: 3, last: 12 };
   for (const workerId of [7, 3, 12, 8, 10]) await granted(registry, { pool, workerId });
@@ -242,7 +242,7 @@ test("numbers are given out once, in ascending order, however they are wanted", 
   expect(await registry.claim(claimRequest({ pool }))).toMatchObject({ outcome: "exhausted" });
 });
 
-test("a pool that was narrowed, widened or moved finds the numbers that were used under another one", async () => {
+test("a pool that was narrowed, widened or moved finds the worker IDs that were used under another one", async () => {
   const clock = fakeClock();
   const registry = await openSqlite(newPath(), { clock });
   const claim = (first: number, last: number, host = "any"): Promise<Grant> => {
@@ -263,7 +263,7 @@ test("a pool that was narrowed, widened or moved finds the numbers that were use
     outcome: "exhausted",
     freeAt: (await registry.worker(namespace, 5))?.until,
   });
-  // Widened: first what nobody used, then the oldest of all.
+  // Widened: first the worker IDs that were never used, then the oldest of all.
   expect(await claim(0, 10)).toMatchObject({ workerId: 10 });
   expect(await claim(0, 10)).toMatchObject({ workerId: 0 });
   for (const workerId of [1, 2, 3, 7, 9]) expect(await claim(0, 10)).toMatchObject({ workerId });

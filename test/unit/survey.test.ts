@@ -52,7 +52,7 @@ test("only the pool is counted", async () => {
   expect(survey.found.get("orders")?.counts).toMatchObject({ live: 4, unused: 0 });
 });
 
-test("a large pool is counted over several steps, each of eight pages at most, and keeps no other waiting", async () => {
+test("a large pool is counted in several steps, each of eight pages at most, and does not hold up other readers", async () => {
   const { clock, registry, pages } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
   await claim(registry, clock, "small", 60_000);
@@ -68,7 +68,7 @@ test("a large pool is counted over several steps, each of eight pages at most, a
   expect(survey.found.get("large")?.counts.unused).toBe(2 ** 22 - 9500);
 });
 
-test("more namespaces than pages have their turns one after the other", async () => {
+test("if there are more namespaces than pages, they take turns", async () => {
   const { clock, registry, pages } = make();
   const names = Array.from({ length: 20 }, (_, i) => `space_${i}`);
   for (const name of names) await claim(registry, clock, name, 60_000);
@@ -80,7 +80,7 @@ test("more namespaces than pages have their turns one after the other", async ()
   expect(survey.found.size).toBe(20);
 });
 
-test("behind a step the count of a large pool goes on by itself to its end, and then no further", async () => {
+test("after a step the count of a large pool goes on by itself to its end, and then stops", async () => {
   const { clock, registry, pages } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
   await claim(registry, clock, "small", 60_000);
@@ -97,7 +97,7 @@ test("behind a step the count of a large pool goes on by itself to its end, and 
   expect(pages.length).toBe(11);
 });
 
-test("steps at once count no worker ID twice", async () => {
+test("parallel steps count no worker ID twice", async () => {
   const { clock, registry } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
   const survey = new Survey(registry);

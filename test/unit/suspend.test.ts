@@ -15,7 +15,7 @@ import { coded, defaults, makeToken, open, settled, thrown } from "../support/ge
 const small = Layout.parse("timestamp:41,worker:10,sequence:2@1490346283706/1");
 const suspended = coded("LEASE_EXPIRED");
 
-/** Takes the IDs that there are now. */
+/** Takes the IDs that are available now. */
 function drain({ next }: { next(): bigint }): bigint[] {
   const made: bigint[] = [];
   for (;;) {
@@ -58,7 +58,7 @@ describe("a suspended generator", () => {
     expectUnique([...before, ids.next(), ids.next()]);
   });
 
-  it("gives its worker ID back: another process has it at once, and this one another afterwards", async () => {
+  it("gives its worker ID back: another process has it at once, and this one gets another afterwards", async () => {
     const { ids, lease, clock, registry } = await open({ workerId: undefined, pool: { first: 7, last: 8 } });
     const own = [ids.next(), ids.next()];
     await ids.suspend();
@@ -72,7 +72,7 @@ describe("a suspended generator", () => {
     expectUnique([...own, ...theirs, ...text.map((each) => encodings.base62.decode?.(each) ?? 0n)]);
   });
 
-  it("is suspended all the same where the registry does not answer", async () => {
+  it("is suspended even if the registry does not answer", async () => {
     const clock = fakeClock();
     const memory = memoryRegistry({ clock });
     const { ids, lease } = await open({
@@ -177,20 +177,20 @@ describe("IDs that were prepared before", () => {
     await ids.close();
   });
 
-  it("by a child process are used no more when it suspends; its lender refuses claims for the time being", async () => {
+  it("by a child process are used no more when it suspends; its lender refuses claims meanwhile", async () => {
     const clock = fakeClock();
     const registry = memoryRegistry({ clock });
     const terms = { ...defaults, layout: layouts.westid, pool: layouts.westid.pool, onLost: "switch" as const };
     const lender = new SharedSnowflake(await Lease.claim({ registry, clock, makeToken }, terms));
     if (lender.blocks instanceof LeaseClient) throw new Error("It lends its own lease.");
     const server = leaseServer(lender.lease, lender.blocks);
-    const lease = await Lease.claim({ registry: server, clock, makeToken }, terms);
+    const lease = await Lease.claim({ registry: server, clock, makeToken }, { ...terms, borrows: true });
     const child = new Snowflake(lease, { share: await LeaseClient.open(lease) });
     const before = [child.next(), lender.next(), child.next()];
     await child.suspend();
     expect(thrown(() => child.next())).toEqual(suspended);
     await lender.suspend();
-    const refused = Lease.claim({ registry: server, clock, makeToken }, terms);
+    const refused = Lease.claim({ registry: server, clock, makeToken }, { ...terms, borrows: true });
     await expect(refused).rejects.toMatchObject({ code: "LEASE_EXPIRED", retryable: true });
     await lender.resume();
     await child.resume();

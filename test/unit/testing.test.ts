@@ -5,7 +5,7 @@ import type { ClaimRequest } from "../../src/rule/registry.ts";
 import { fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
 describe("fakeClock", () => {
-  it("shows a whole ms from its start on, and moves only when it is told to", async () => {
+  it("shows a whole ms from its start on, and moves only on request", async () => {
     const clock = fakeClock({ start: 5000 });
     expect([clock.now(), clock.nanos()]).toEqual([5000, 0n]);
     await clock.advance(1.75);
@@ -71,7 +71,7 @@ describe("fakeClock", () => {
     expect(looks).toBe(1);
   });
 
-  it("sleeps for no time without being advanced", async () => {
+  it("a sleep of 0 ms ends without an advance", async () => {
     await fakeClock().sleep(0);
     await fakeClock().sleep(-5);
   });
@@ -95,7 +95,7 @@ describe("lossyRegistry", () => {
     return { answer, applied: (await lossy.workers("orders")).length === 1 };
   }
 
-  it("applies what it loses the reply of, not what it loses the request of", async () => {
+  it("applies a request whose reply it loses, but not a request that it loses", async () => {
     expect(await claimWith(undefined)).toMatchObject({ answer: { outcome: "granted" }, applied: true });
     for (const [lost, applied] of [
       ["request", false],
@@ -140,7 +140,7 @@ describe("lossyRegistry", () => {
     await lossy.close();
     expect([grant.outcome, lossy.kind]).toEqual(["granted", "memory"]);
     // It has no optional operation.
-    const absent = new Set(["kind", "close", "endQuarantine", "separate", "receiptKey"]);
+    const absent = new Set(["kind", "close", "endQuarantine", "separate", "dropNamespace", "namespaces", "receiptKey"]);
     expect(new Set(methods)).toEqual(new Set(Object.keys(registry).filter((name) => !absent.has(name))));
   });
 });

@@ -84,7 +84,7 @@ test("all holders can be scrolled to, the one whose window ends next first", asy
   expect(drawTop(sceneOf(found, { scroll: 1e9 }), surface).lines.join("\n")).toContain("host-0.");
 });
 
-test("the grid has a sign for every worker ID where there is room, and one for several where not", async () => {
+test("the grid has a sign for every worker ID if there is room, and otherwise one for several", async () => {
   for (const layout of ["westid", "safe53", "uid"] as const) {
     const { claim, picture, registry } = make(layout);
     const { last } = layouts[layout].pool;
@@ -102,7 +102,7 @@ test("the grid has a sign for every worker ID where there is room, and one for s
   }
 });
 
-test("what changed from one picture to the next is told", async () => {
+test("changes from one picture to the next are reported", async () => {
   const { claim, picture, registry, clock } = make();
   const lease = await claim(1, "gives-back");
   await claim(2, "forced");
@@ -132,7 +132,7 @@ test("what changed from one picture to the next is told", async () => {
   expect(changes(after, after)).toEqual([]);
 });
 
-test("of a pool of millions, comings and goings are told while all who are live are known", async () => {
+test("of a pool of millions, arrivals and departures are reported while all live worker IDs are known", async () => {
   const { claim, picture, registry } = make("uid");
   await claim(7, "goes");
   const before = await picture();
@@ -144,7 +144,7 @@ test("of a pool of millions, comings and goings are told while all who are live 
   ]);
 });
 
-test("names are cut to their columns, wide ones too, and are nothing that a terminal obeys", () => {
+test("names, also wide ones, are cut to their columns, and no terminal obeys them", () => {
   expect(fitted("abc", 5)).toBe("abc  ");
   expect(fitted("abcdef", 4)).toBe("abc…");
   expect(fitted("語語語", 5)).toBe("語語…");

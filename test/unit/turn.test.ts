@@ -7,7 +7,7 @@ describe("whose turn it is", () => {
   const record = { turn: "b" };
   const sent = Array.from({ length: mostSentTurns }, (_, i) => `s${i}`);
 
-  test("is that of a request which names the record's turn in any way", () => {
+  test("belongs to a request that names the record's turn in any way", () => {
     expect(isTurnOf(record, { turn: "b", nextTurn: "c" })).toBe(true);
     expect(isTurnOf(record, { turn: "a", nextTurn: "b" })).toBe(true);
     expect(isTurnOf(record, { turn: "a", nextTurn: "d", sentTurns: ["b", "c"] })).toBe(true);
@@ -15,13 +15,13 @@ describe("whose turn it is", () => {
     expect(isTurnOf(record, { turn: "a", nextTurn: "c", sentTurns: ["d"] })).toBe(false);
   });
 
-  test("is not that of a request without turns, unless the record has none", () => {
+  test("does not belong to a request without turns, unless the record has none", () => {
     expect(isTurnOf(record, {})).toBe(false);
     expect(isTurnOf({}, {})).toBe(true);
     expect(isTurnOf({ turn: undefined }, { turn: "a", nextTurn: "b" })).toBe(true);
   });
 
-  test("is told by 8 sent turns at most", () => {
+  test("depends on at most 8 sent turns", () => {
     expect(isTurnOf(record, { sentTurns: [...sent.slice(1), "b"] })).toBe(true);
     expect(isTurnOf(record, { sentTurns: [...sent, "b"] })).toBe(false);
   });
@@ -36,7 +36,7 @@ describe("whose turn it is", () => {
     expect(isRepeatOf({}, { nextTurn: "b" })).toBe(false);
   });
 
-  test("no renewal is a repeat once the window has passed by one of both clocks", () => {
+  test("no renewal is a repeat once the window has passed by either of both clocks", () => {
     const isRepeatAt = (holder: number, registry: number): boolean =>
       isRepeat({ ...record, until: 1000 }, { nextTurn: "b", clock: holder }, registry);
     expect(isRepeatAt(999, 999)).toBe(true);
@@ -74,7 +74,7 @@ describe("a holder's turns", () => {
     expect(own.forRenewal(open, end)).toEqual({ turn: "t1", nextTurn: "t2", sentTurns: [] });
   });
 
-  test("stay where a registry answers none, or another one", () => {
+  test("stay if a registry answers none, or another one", () => {
     const own = turns();
     own.forRenewal(open, end);
     for (const answered of [undefined, "x"]) own.acknowledge(answered);
@@ -91,7 +91,7 @@ describe("a holder's turns", () => {
     expect(own.present).toEqual({ turn: undefined, nextTurn: "t2", sentTurns: ["t1"] });
   });
 
-  test("are drawn anew once when the window passes", () => {
+  test("are drawn again once when the window passes", () => {
     const own = turns();
     own.forRenewal(open, end);
     const anew = { turn: undefined, nextTurn: "t2", sentTurns: ["t1"] };
@@ -107,7 +107,7 @@ describe("a holder's turns", () => {
     expect(own.forRenewal(late + 1000, end)).toEqual({ turn: undefined, nextTurn: "t1", sentTurns: [] });
   });
 
-  test("are drawn anew once at each jump of the clock", () => {
+  test("are drawn again once at each jump of the clock", () => {
     const own = turns();
     own.forRenewal(open, end);
     own.noteJump();
@@ -119,14 +119,14 @@ describe("a holder's turns", () => {
     expect(own.forRenewal(open, end)).toEqual({ turn: undefined, nextTurn: "t3", sentTurns: ["t1", "t2"] });
   });
 
-  test("that were drawn after a jump are not drawn anew for it", () => {
+  test("that were drawn after a jump are not drawn again for it", () => {
     const own = turns();
     own.noteJump();
     expect(own.forRenewal(open, end)).toMatchObject({ nextTurn: "t1", sentTurns: [] });
     expect(own.forRenewal(open, end)).toMatchObject({ nextTurn: "t1", sentTurns: [] });
   });
 
-  test("name at most 8 that were sent, and then neither draw one nor drop one", () => {
+  test("name at most 8 sent ones, and then neither draw one nor drop one", () => {
     const own = turns();
     for (let i = 0; i < 20; i++) {
       own.noteJump();
@@ -142,7 +142,7 @@ describe("a holder's turns", () => {
 describe("a fresh token", () => {
   const random = "0".repeat(32);
 
-  test("is 32 hex digits, and another one where any of random bytes and clocks differs", () => {
+  test("is 32 hex digits, and another one if any of random bytes and clocks differs", () => {
     const [clock, same, stepped, later] = [fakeClock(), fakeClock(), fakeClock(), fakeClock()];
     stepped.step(1);
     const monotonic = { ...later, nanos: () => 1n };

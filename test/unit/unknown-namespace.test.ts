@@ -38,7 +38,7 @@ describe("a holder of a namespace that does not exist", () => {
     expect(newNamespace("a", {}, later.clock, noted).era).toEqual(noted);
   });
 
-  test("is lost once every forgotten window has passed, and a receipt from before begins nothing anew", () => {
+  test("is lost once every forgotten window has passed, and an earlier receipt begins nothing again", () => {
     const later = { clock: now + length, noted };
     const lost = { outcome: "lost", reason: "forgotten" };
     expect(decideUnknownRenewal(later, renewal(receiptText()), mark)).toEqual({ begins: undefined, answer: lost });
@@ -71,14 +71,14 @@ describe("a holder of a namespace that does not exist", () => {
     expect(decideUnknownRelease(nothing, { ...key, clock: now, receipt }, mark)).toEqual({ answer });
   });
 
-  test("does not wait where it gives its worker ID back, and proves the same", () => {
+  test("does not wait if it gives its worker ID back, and proves the same", () => {
     const release = { ...key, clock: now, receipt: receiptText() };
     const answer = { outcome: "lost", reason: "forgotten" };
     expect(decideUnknownRelease(nothing, release, mark)).toEqual({ begins: noted, answer });
     expect(decideUnknownRelease({ clock: now, noted }, release, mark)).toEqual({ begins: undefined, answer });
   });
 
-  test("is told what is missing", () => {
+  test("learns what is missing", () => {
     const { answer } = decideUnknownRenewal(nothing, renewal(receiptText()), mark);
     if (!isInQuarantine(answer)) throw new Error("It does not wait.");
     const error = quarantineError("The store", answer);

@@ -9,7 +9,7 @@ const limits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 const info = { id: "0f", layout: "a", ...limits };
 const now = 1_700_000_000_000;
 const mark = (): string => "ab";
-/** The first era, and one that began after a quarantine that is over. */
+/** The first era, and one that began after a past quarantine. */
 const first: Era = { era: "1-aa", quarantineEnd: 0, opensAt: 0 };
 const second: Era = { era: "2-aa", quarantineEnd: now - 1000, opensAt: now - 1000 };
 /** A quarantine that lasts. */
@@ -65,7 +65,7 @@ const renewIn = (state: typeof calm, before: Stored | undefined, options?: Parti
 const releaseIn = (state: typeof calm, before: Stored | undefined, options?: Partial<ReleaseRequest>) =>
   decideRelease(state, before, release(options), mark);
 
-/** Of a record: another holder claimed the worker ID behind the window of the receipt. */
+/** The times of a claim in a record: another holder claimed the worker ID after the window of the receipt. */
 const next = { fence: 4, token: "t2", from: now + 60_000, until: now + 120_000 };
 
 /** Where the times in doubt begin for a holder whose window ends at `until`. */
@@ -93,7 +93,7 @@ describe("a renewal", () => {
     });
   });
 
-  test("without turns goes on where the record has none", () => {
+  test("without turns goes on if the record has none", () => {
     const { answer, record: after } = renewIn(calm, record({ turn: undefined }), {
       turn: undefined,
       nextTurn: undefined,
@@ -102,7 +102,7 @@ describe("a renewal", () => {
     expect(after).toMatchObject({ renewals: 5, turn: undefined });
   });
 
-  test("counts from nothing where nothing was counted, and never below the receipt", () => {
+  test("counts from nothing if nothing was counted, and never below the receipt", () => {
     expect(renewIn(calm, record({ renewals: undefined }), { receipt: undefined }).record).toMatchObject({
       renewals: 1,
     });
@@ -145,7 +145,7 @@ describe("a renewal", () => {
     expect(() => renewIn(calm, record(), sent)).toThrow(/Expected `nextTurn` to differ from `turn`/);
   });
 
-  test("of a claim that is over is lost, with the reason, with and without a receipt", () => {
+  test("of an ended claim is lost, with the reason, with and without a receipt", () => {
     for (const sent of [receipt(), undefined]) {
       const asked = { receipt: sent };
       expect(renewIn(calm, record({ token: undefined }), asked)).toEqual(lost("released"));
@@ -167,21 +167,21 @@ describe("a renewal", () => {
     );
   });
 
-  test("of a claim that is over is lost before its clock and window are looked at, where it has a receipt", () => {
+  test("of an ended claim is lost before its clock and window are looked at, if it has a receipt", () => {
     expect(renewIn(calm, record(next), { window: 0, clock: 0 })).toEqual(lost("taken"));
   });
 
-  test("in a quarantine is answered so, before its clock, window and turn are looked at", () => {
+  test("in a quarantine is answered with QUARANTINE, before its clock, window and turn are looked at", () => {
     for (const options of [{}, { receipt: undefined }, { turn: "x", nextTurn: "y" }, { window: 0 }, { clock: 0 }]) {
       const verdict = renewIn(inside, record(), options);
       expect(verdict).toEqual({ answer: { outcome: "quarantine", clock: now, opensAt: now + 5000 } });
       expect(isInQuarantine(verdict.answer)).toBe(true);
     }
-    // Without a receipt, a claim that is over has to wait to hear of it.
+    // Without a receipt, an ended claim has to wait for its answer.
     expect(isInQuarantine(renewIn(inside, record({ fence: 4 }), { receipt: undefined }).answer)).toBe(true);
   });
 
-  test("of a claim that is over and was not forgotten is lost at once, in a quarantine, too", () => {
+  test("of an ended claim that was not forgotten is lost at once, in a quarantine, too", () => {
     expect(renewIn(inside, record(next))).toEqual(lost("taken"));
     expect(renewIn(inside, record({ token: undefined }))).toEqual(lost("released"));
   });
@@ -238,7 +238,7 @@ describe("a renewal with evidence", () => {
     expect(ends(calm, { until: now + 900_000 })).toBe(now + 900_000);
     const longer = { ...inside, quarantineEnd: now + 2_000_000, opensAt: now + 2_000_000 };
     expect(ends(longer, {})).toBe(now + 2_000_000);
-    // An operator ended that one early: the next one is as long as any.
+    // An operator ended that quarantine early: the next one has full length.
     expect(
       renewIn({ ...longer, opensAt: now }, undefined, { receipt: receipt({ era: longer.era }) }).begins,
     ).toMatchObject({
@@ -278,7 +278,7 @@ describe("a renewal with evidence", () => {
     expect(renewAt(now - 100_000)).toMatchObject({ outcome: "lost", reason: "forgotten" });
   });
 
-  test("names the times in doubt after a quarantine, too, where the other claim began before the end of its window", () => {
+  test("names the times in doubt after a quarantine, too, if the other claim began before the end of its window", () => {
     const covered = { receipt: receipt({ until: now - 1000 }) };
     const other = record({ token: "t2" });
     const reasonAfter = (options: Partial<Stored>) => renewIn(past, { ...other, ...options }, covered);
@@ -296,7 +296,7 @@ describe("a renewal with evidence", () => {
     expect(renewIn(past, undefined, covered)).toEqual(lost("forgotten"));
   });
 
-  test("that is no evidence names the times in doubt, and closes its window where the other claim is over", () => {
+  test("without evidence names the times in doubt, and closes its window if the other claim is over", () => {
     const from = doubtFrom(now + 60_000);
     const until = now + 5000;
     const after = (options: Partial<Stored>) => {
@@ -304,13 +304,13 @@ describe("a renewal with evidence", () => {
       if (verdict.record !== undefined) {
         const { token, clean, recents } = verdict.record;
         expect([token, clean, recents, verdict.end]).toEqual([undefined, false, undefined, "forced"]);
-        // It is closed once.
+        // The window is closed once.
         expect(renewIn(calm, verdict.record, { receipt: receipt() })).not.toHaveProperty("record");
       }
       return [verdict.answer, verdict.record?.until];
     };
     const answer = (...told: Parameters<typeof lost>) => lost(...told).answer;
-    // Claimed by two holders, one after the other: the last one stands, or has given it back.
+    // Claimed by two holders in turn: the last one stands, or has given it back.
     const twice = { fence: 9, from: now - 1000 };
     const whole = answer("taken", { from, until: now + 60_000 });
     for (const [token, closed] of [
@@ -332,14 +332,14 @@ describe("a renewal with evidence", () => {
     expect(after({ token: undefined, until: now + 60_000 })).toEqual([answer("released"), undefined]);
   });
 
-  test("waits for the end of the quarantine where no other claim uses its times", () => {
+  test("waits for the end of the quarantine if no other claim uses its times", () => {
     const covered = { receipt: receipt({ until: now - 1000 }) };
     for (const before of [undefined, record({ token: "t2", until: now - 10_000 })]) {
       expect(isInQuarantine(renewIn(inside, before, covered).answer)).toBe(true);
     }
   });
 
-  test("is accepted after the quarantine where fence and token are the same, whatever the turn", () => {
+  test("is accepted after the quarantine if fence and token are the same, whatever the turn", () => {
     const covered = receipt({ renewals: 6, until: now - 1000 });
     const { answer, record: after } = renewIn(past, record(), { receipt: covered, turn: "x", nextTurn: "y" });
     const renewed = { from: second.opensAt, until: now + 60_000 };
@@ -352,7 +352,7 @@ describe("a renewal with evidence", () => {
     const before = record({ era: second.era, renewals: 5, turn: "y" });
     const covered = { receipt: receipt({ renewals: 9, until: now - 1000 }) };
     expect(renewIn(past, before, { ...covered, turn: "x", nextTurn: "z" })).toEqual(lost("cloned"));
-    // The very renewal that the record is from: its answer was lost.
+    // The same renewal as in the record: its answer was lost.
     expect(renewIn(past, before, { ...covered, turn: "x", nextTurn: "y" }).record).toBe(before);
     expect(renewIn(past, before, { ...covered, turn: "y", nextTurn: "z" }).record).toMatchObject({ renewals: 10 });
   });
@@ -411,7 +411,7 @@ describe("a release", () => {
     });
   });
 
-  test("after an operator ended the claim is lost, where the holder reports its usage", () => {
+  test("after an operator ended the claim is lost, if the holder reports its usage", () => {
     expect(releaseIn(calm, record({ token: undefined }))).toEqual(lost("released"));
   });
 
@@ -429,7 +429,7 @@ describe("a release", () => {
     expect(releaseIn(calm, undefined, { receipt: undefined })).toEqual(lost("taken"));
   });
 
-  test("closes the window up to what the holder used, where another claim of the same times is over", () => {
+  test("closes the window up to the holder's last use, if another claim of the same times is over", () => {
     const other = { fence: 4, from: now - 10, until: now - 5, clean: true };
     const doubt = { from: doubtFrom(now + 60_000), until: now - 5 };
     const { answer, record: after } = releaseIn(calm, record({ ...other, token: undefined }));
@@ -438,7 +438,7 @@ describe("a release", () => {
     expect(releaseIn(calm, record({ ...other, token: "t2" }))).toEqual(lost("taken", doubt));
   });
 
-  test("is answered in a quarantine, not clean where the claim is from an older era", () => {
+  test("is answered in a quarantine, not clean if the claim is from an older era", () => {
     const { answer, record: after } = releaseIn(inside, record());
     expect(answer).toEqual({ outcome: "released" });
     expect(after).toMatchObject({ token: undefined, clean: false, until: now + 60_000 });
@@ -447,11 +447,26 @@ describe("a release", () => {
     expect(releaseIn(inside, present, own).record).toMatchObject({ clean: true, until: now });
   });
 
+  test("that was done in or after a quarantine is answered again, and changes nothing", () => {
+    const covered = receipt({ renewals: 5, until: now - 2000 });
+    for (const options of [{}, { receipt: undefined }, { receipt: covered, used: { until: now + 6000 } }]) {
+      for (const state of [inside, past]) {
+        const { answer, record: done } = releaseIn(state, record(), options);
+        expect(answer).toEqual({ outcome: "released" });
+        expect(releaseIn(state, done, options)).toEqual({ answer: { outcome: "released" } });
+      }
+    }
+    const raised = record({ era: past.era });
+    const early = { used: { until: past.opensAt - 1 } };
+    const { record: done } = releaseIn(past, raised, early);
+    expect(releaseIn(past, done, early)).toEqual({ answer: { outcome: "released" } });
+  });
+
   test("of an older era is taken whatever its turn", () => {
     expect(releaseIn(past, record(), { turn: "x" }).record).toMatchObject({ token: undefined, clean: false });
   });
 
-  test("with evidence is answered where fence and token are the same, and is never clean", () => {
+  test("with evidence is answered if fence and token are the same, and is never clean", () => {
     const text = receipt({ renewals: 5 });
     const { begins, answer, record: after } = releaseIn(calm, record(), { receipt: text, turn: "x" });
     expect(begins).toEqual(beganWith(calm, text));
@@ -491,14 +506,14 @@ describe("a recall", () => {
     return recalledEra(state, before, read, mark);
   };
 
-  test("of what the registry forgot begins a quarantine", () => {
+  test("of a forgotten lease begins a quarantine", () => {
     expect(recall(calm, undefined)).toEqual(beganWith(calm, receipt()));
     expect(recall(calm, record({ renewals: 3 }))).toEqual(beganWith(calm, receipt()));
     expect(recall(calm, record(), { namespaceId: "ff" })).toBeDefined();
     expect(recall(past, undefined, { until: now })).toEqual(beganWith(past, receipt({ until: now })));
   });
 
-  test("of what it knows, or of what a quarantine covers, begins none", () => {
+  test("of a known lease, or of one that a quarantine covers, begins none", () => {
     expect(recall(calm, record())).toBeUndefined();
     expect(recall(calm, record({ fence: 4 }))).toBeUndefined();
     expect(recall(calm, record({ token: undefined }))).toBeUndefined();
@@ -508,7 +523,7 @@ describe("a recall", () => {
 });
 
 describe("a verdict", () => {
-  test("that begins an era is the same as one that is decided in it", () => {
+  test("that begins an era equals one that is decided in it", () => {
     for (const before of [undefined, record({ renewals: 3 }), record({ token: "t2" }), record({ fence: 2 })]) {
       const { begins, ...verdict } = renewIn(calm, before);
       expect(begins).toBeDefined();

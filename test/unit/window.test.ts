@@ -82,7 +82,7 @@ describe("checks of a request", () => {
     expect(errorOf(() => checkSkew(Number.NaN, now, info)).code).toBe("CLOCK_SKEW");
   });
 
-  it("refuses a window that is no length or too long", () => {
+  it("refuses a window without length, or too long", () => {
     for (const window of [1, 600_000]) expect(() => checkWindow(window, info)).not.toThrow();
     for (const window of [0, -1, 1.5, 600_001, Number.NaN, Infinity]) {
       expect(errorOf(() => checkWindow(window, info)).code).toBe("CONFIG_INVALID");
@@ -93,7 +93,7 @@ describe("checks of a request", () => {
     );
   });
 
-  it("refuses another layout and other limits, and says which is stored", () => {
+  it("refuses another layout and other limits, and names the stored ones", () => {
     expect(() => checkLayout("orders", "a", info)).not.toThrow();
     expect(errorOf(() => checkLayout("orders", "b", info)).details).toEqual({ stored: "a", asked: "b" });
     for (const same of [{}, { maxWindow: 600_000 }, { maxWindow: undefined as never }]) {
@@ -127,13 +127,13 @@ describe("whether a worker ID is free", () => {
     expect(isFree(crashed, request({ clock: end }), end - 1)).toBe(false);
   });
 
-  it("after a clean give-back is a matter of the claimer's clock alone", () => {
+  it("after a clean give-back depends only on the claimer's clock", () => {
     const given = record({ token: undefined, clean: true, until: end });
     expect(isFree(given, request({ clock: end }), now)).toBe(true);
     expect(isFree(given, request({ clock: end - 1 }), now)).toBe(false);
   });
 
-  it("is for a holder that can lead its clock so far, unless it was not given back", () => {
+  it("is for a holder that can lead its clock this far, unless it was not given back", () => {
     const given = record({ token: undefined, clean: true, until: end });
     expect(isFree(given, request({ clock: end - 100, lead: 100 }), now)).toBe(true);
     expect(isFree(given, request({ clock: end - 101, lead: 100 }), now)).toBe(false);
@@ -159,7 +159,7 @@ describe("a claim", () => {
   const recents = { from: now - 500, bytes };
   const given = record({ token: undefined, clean: true, until: end, knownFrom: recents.from, recents });
 
-  it("that continues keeps `until`, and may hand on what reaches back to the recents", () => {
+  it("that continues keeps `until`, and may hand on ticks back to the recents' begin", () => {
     const next = claimed(given, 7, request({ token: "t2", window: 10 }), now, info);
     expect(next).toMatchObject({ from: end, until: end, fence: 4, knownFrom: recents.from, recents, clean: false });
     expect(claimed(given, 7, request({ clock: end, continues: false }), now, info)).toMatchObject({
@@ -168,7 +168,7 @@ describe("a claim", () => {
     });
   });
 
-  it("leaves nothing of the holder before but the pin, the fence and the window's end", () => {
+  it("leaves nothing of the last holder but the pin, the fence and the window's end", () => {
     const before = record({
       until: now - 20_000,
       checkpoint: { timestamp: 1, sequence: 1 },
@@ -203,13 +203,13 @@ describe("a refusal", () => {
     });
   });
 
-  it("says held, whether live, by whom, since when and until when", () => {
+  it("says held: whether live, by whom, since when and until when", () => {
     const common = { outcome: "held", workerId: 7, holder, since: now, freeAt: now + 60_000, clock: now };
     expect(refusalOf(record(), request(), now, info)).toEqual({ ...common, live: true });
     expect(refusalOf(rests, request(), now, info)).toEqual({ ...common, live: false });
   });
 
-  it("says rollback when this host's clock went back, not when two requests overtook each other", () => {
+  it("says rollback if this host's clock went back, but not if two requests overtook each other", () => {
     const behind = (by: number, host = "alpha") => {
       const asked = request({ clock: now - by, holder: { ...holder, host } });
       return [rollbackOf(rests, asked, info), refusalOf(rests, asked, now, info).outcome];
@@ -224,7 +224,7 @@ describe("a refusal", () => {
 describe("a release", () => {
   const { from, until } = record();
 
-  it("names the window that it has to end in", () => {
+  it("names the window in which it has to end", () => {
     for (const wrong of [from - 1, until + 1, from + 0.5, Number.NaN]) {
       const { code, message } = errorOf(() => released(record(), release({ until: wrong }), now));
       expect(code).toBe("CONFIG_INVALID");
@@ -232,7 +232,7 @@ describe("a release", () => {
     }
   });
 
-  it("ends past every checkpoint, told before or with it", () => {
+  it("ends past every checkpoint, from before or in the release", () => {
     const timestamp = from + 100;
     const told = record({ checkpoint: { timestamp, sequence: 3 } });
     for (const wrong of [from, timestamp]) {
@@ -264,7 +264,7 @@ describe("a release", () => {
     }
   });
 
-  it("of the one before is not the present holder's", () => {
+  it("of the previous holder does not affect the present one", () => {
     for (const before of [record({ fence: 4 }), record({ token: "t2" }), undefined]) {
       expect(isHolders(before, release(undefined))).toBe(false);
       expect(decideRelease(state, before, release(undefined), () => "m")).toEqual({
@@ -304,7 +304,7 @@ describe("from outside", () => {
     expect(forced(record({ until: now - 5 }), now, true).until).toBe(now - 5);
   });
 
-  it("what a holder said that it used stays used, whoever vouches for what", () => {
+  it("the time that a holder reported as used stays used, even after an operator's reset", () => {
     const checkpoint = { timestamp: now + 7, sequence: 0 };
     expect(forced(record({ checkpoint }), now, true).until).toBe(now + 8);
     expect(forced(record({ checkpoint }), now + 20, true).until).toBe(now + 20);
@@ -321,7 +321,7 @@ describe("from outside", () => {
     expect(forceRefusal(record(), asked, now + 60_000)).toBeUndefined();
   });
 
-  it("a claim that is not the one that is meant is left alone, and a reset has to say which one is", () => {
+  it("a claim that is not the named one is left alone, and a reset has to name one", () => {
     const { fence } = record();
     const superseded = { outcome: "superseded", fence, holder, until: now + 60_000 };
     expect(forceRefusal(record(), forcing({ force: true, fence: fence - 1 }), now)).toEqual(superseded);
@@ -349,7 +349,7 @@ describe("from outside", () => {
     const names = { era: "1-a", renewals: 1, turn: "turn" };
     const stored = record({ token: storedToken("secret"), ...names });
     for (const name of Object.keys(names)) expect(shownRecord(stored, now)).not.toHaveProperty(name);
-    // A receipt proves with what the store keeps of the token.
+    // A receipt proves with the stored form of the token.
     const grant = grantOf({ ...state, info: { ...info, id: "0f" } }, stored);
     expect(grant.receipt).toContain(storedToken("secret"));
     expect(JSON.stringify([shown, grant])).not.toContain("secret");
@@ -366,13 +366,13 @@ describe("from outside", () => {
   });
 });
 
-/** One request to the registry; its clock and the holder's are wrong by anything, and step in either direction. */
+/** One request to the registry; its clock and the holder's are wrong by any amount, and step in either direction. */
 const anyStep = fc.record({
   kind: fc.constantFrom("claim", "claim", "renew", "release", "give back", "force", "pin", "unpin"),
   clock: fc.integer({ min: -2000, max: 2000 }),
   holderClock: fc.integer({ min: -2000, max: 2000 }),
   window: fc.integer({ min: 1, max: 500 }),
-  /** Whose request it is: the present holder's, or that of one before, come late. */
+  /** The sender: the present holder, or an earlier one, whose request comes late. */
   late: fc.nat(2),
   part: fc.float({ min: 0, max: 1, noNaN: true }),
   continues: fc.boolean(),
@@ -383,7 +383,7 @@ describe("whatever is asked, by whatever clocks", () => {
     fc.assert(
       fc.property(fc.array(anyStep, { maxLength: 60 }), (steps) => {
         let stored: Stored | undefined;
-        /** Up to where embedded time was ever granted and not given back. */
+        /** The latest embedded time that was granted and not given back. */
         let taken = 0;
         let time = now;
         const grants: Stored[] = [];

@@ -23,7 +23,7 @@ describe("pins", () => {
     expect(await granted(registry, claimRequest())).toMatchObject({ workerId: 1 });
   });
 
-  test("of which one cannot be are none", async () => {
+  test("with an impossible one among them pin nothing", async () => {
     const registry = memoryRegistry();
     await granted(registry, claimRequest());
     for (const [workerIds, reason] of [
@@ -38,7 +38,7 @@ describe("pins", () => {
     expect(await pinned(registry)).toEqual({});
   });
 
-  test("that are not there cannot be taken away; the others are", async () => {
+  test("that do not exist cannot be removed; the others are", async () => {
     const registry = memoryRegistry();
     await granted(registry, claimRequest());
     await pinWorkers(registry, namespace, [1], "reserved");

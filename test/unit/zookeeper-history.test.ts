@@ -10,7 +10,7 @@ const jump = 1_790_000_000_000;
 const holder = { host: "a", ip: "10.0.0.1", pid: 1, instance: "" };
 const record = { workerId: 7, fence: jump + 150, from: 0, until: 0, seenClock: 0, clean: true, knownFrom: 0 };
 
-/** Rows of these fences, each of which ended that many ms after the one before, and the calls that reading them took. */
+/** Rows of these fences, each ended this many ms after the last one, and the calls that reading them took. */
 function rowsOf(fences: readonly number[]): { exchange: Exchange; exchanges: () => number } {
   const rows = new Map(
     fences.map((fence, i) => {

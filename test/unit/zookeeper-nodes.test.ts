@@ -10,7 +10,7 @@ import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts
 const token = storedToken("0123456789abcdef0123456789abcdef");
 
 describe("the name of an ephemeral node", () => {
-  // The server counts with 32 bits and a sign, and goes on at the other end; newer ones may count further.
+  // The server counts with signed 32-bit numbers, and goes on at the other end; newer ones may count further.
   test.each([
     "0000000000",
     "0000000123",
@@ -43,13 +43,13 @@ describe("the name of an ephemeral node", () => {
     `w0000000007-${token}-0000000001/x`,
     `w0000000007-${token}--`,
     `w0000000007-${token}--00000001`,
-  ])("is nobody's when it is %j", (name) => {
+  ])("is foreign if it is %j", (name) => {
     expect(parseEphemeral(name)).toBeUndefined();
   });
 });
 
 describe("the nodes of a namespace", () => {
-  test("hold at most 1,000 worker IDs below one another", () => {
+  test("hold at most 1,000 worker IDs below one node", () => {
     const nodes = new Nodes("/ids/snowlease", "orders");
     expect(nodes.state(7)).toBe("/ids/snowlease/orders/state/0/0000000007");
     expect(nodes.state(999)).toBe("/ids/snowlease/orders/state/0/0000000999");
@@ -57,7 +57,7 @@ describe("the nodes of a namespace", () => {
     expect(nodes.row(1000, 12)).toBe("/ids/snowlease/orders/history/1/0000001000/0000000012");
   });
 
-  test("name no host as it is, and any host at all", () => {
+  test("contain no host name, but work for any host", () => {
     const nodes = new Nodes("/snowlease", "orders");
     expect(nodes.ofHost("../a/節點", 3)).toMatch(/^\/snowlease\/orders\/host\/[0-9a-f]{32}\/0000000003$/);
   });
@@ -79,7 +79,7 @@ describe("a record", () => {
   const stored = { workerId: 7, fence: 1, token, from: 1, until: 2, seenClock: 3, clean: false, knownFrom: 1 };
   const node = (data: Uint8Array): { data: Uint8Array; version: number } => ({ data, version: 4 });
 
-  test("comes back as it was, recents byte for byte", () => {
+  test("comes back unchanged, recents byte for byte", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
     const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x", 7);
     expect(kept).toMatchObject({ record: { ...stored, recents }, version: 4, sticky: true });
@@ -102,14 +102,14 @@ describe("a record", () => {
     const readNewer = (value: object = json): StoredNode =>
       readRecord(node(new TextEncoder().encode(JSON.stringify(value))), "/x", 7);
 
-    test("is read without the fields that are unknown", () => {
+    test("is read without the unknown fields", () => {
       expect(readNewer().record).toStrictEqual({
         ...whole,
         recents: { from: 1, bytes: Uint8Array.of(1) },
       });
     });
 
-    test("keeps them where it is written again, also in parts that did not change", () => {
+    test("keeps them when it is written again, also in parts that did not change", () => {
       const kept = readNewer();
       expect(decoded(recordBytes({ ...kept.record, until: 9 }, false, kept))).toEqual({
         ...json,
@@ -118,7 +118,7 @@ describe("a record", () => {
       });
     });
 
-    test("loses those of a part that is replaced or left out, and known fields that are", () => {
+    test("loses those of a replaced or removed part, and known fields of it", () => {
       const kept = readNewer();
       const other = { ...holder, host: "other" };
       const after = { ...stored, fence: 2, holder: other, checkpoint: undefined };
@@ -131,7 +131,7 @@ describe("a record", () => {
       });
     });
 
-    test("keeps one with any name", () => {
+    test("keeps fields with any name", () => {
       const named = JSON.parse(`{"__proto__":{"until":7},"constructor":1,"toString":2}`) as object;
       const kept = readNewer({ ...json, ...named });
       const text = new TextDecoder().decode(recordBytes({ ...kept.record, until: 9 }, true, kept));
@@ -151,7 +151,7 @@ describe("a record", () => {
     }
   });
 
-  test("with a window that is no whole number is refused", () => {
+  test("with a window that is not a whole number is refused", () => {
     for (const wrong of [{ until: Number.NaN }, { until: 1.5 }, { from: 1e300 }, { fence: 2 ** 53 }]) {
       expect(() => readRecord(node(recordBytes({ ...stored, ...wrong }, true)), "/x", 7)).toThrow(/no proper record/);
     }
@@ -191,7 +191,7 @@ describe("the settings of a ZooKeeper URL", () => {
     expect(() => settings(rest)).toThrow(/correct the registry URL/);
   });
 
-  test("with half a login are refused, and it is not shown", () => {
+  test("with half a login are refused, without showing it", () => {
     for (const rest of ["s3cret@a", ":s3cret@a"]) {
       expect(() => settings(rest)).toThrow(/USER:PASSWORD/);
       expect(() => settings(rest)).not.toThrow(/s3cret/);

@@ -5,7 +5,8 @@
 -- then name, value, name, value; its header lists the outcomes with their names. `row`: a list of names and values of its own.
 --
 --   meta           hash    id, receipt key and settings of the namespace; the server that wrote last; era and quarantine; the bands;
---                          where the next claim goes on to look through a pool
+--                          where the next claim goes on to look through a pool. Where the namespace was dropped: era, quarantine, its
+--                          layout
 --   window:N       hash    worker ID N: its record (MessagePack), the hash of its holder's token, the recents that the next holder may
 --                          continue
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. Java processes of westid look at nothing else
@@ -65,7 +66,7 @@ local meta
 do
   local found = read(
     'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema', 'id',
-    'opensAt'
+    'opensAt', 'droppedLayout'
   )
   -- A later version may give these fields another meaning.
   if found[9] and found[9] ~= '1' then
@@ -100,6 +101,8 @@ do
     id = found[10] or nil,
     beside = found[7],
     bands = found[8] or '',
+    -- Where there is no namespace: the layout of the one that was dropped; '': it was never used.
+    droppedLayout = found[12] or nil,
   }
 end
 

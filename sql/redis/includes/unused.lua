@@ -24,6 +24,11 @@ end
 -- The longest window of a namespace that is made without limits, ms: `defaultLimits` in rule/limits.ts.
 local usualMaxWindow = 120000
 
+-- The layout that the namespace has, or must have because one of its name was dropped; nil: any.
+local function boundLayout()
+  return meta.layout or meta.droppedLayout ~= '' and meta.droppedLayout or nil
+end
+
 -- Makes a namespace, with one range that contains every number.
 local function makeNamespace(layout, maxWindow, maxClockSkew, id, receiptKey)
   local empty = rangeAt(0) == nil
@@ -32,6 +37,9 @@ local function makeNamespace(layout, maxWindow, maxClockSkew, id, receiptKey)
     'HSET', metaKey, 'id', id, 'receiptKey', receiptKey, 'layout', layout, 'maxWindow', maxWindow, 'maxClockSkew', maxClockSkew,
     'schema', '1'
   )
+  if meta.droppedLayout ~= nil then
+    redis.call('HDEL', metaKey, 'droppedLayout')
+  end
   if empty then
     addRange(0, highest)
   end

@@ -4,14 +4,14 @@ import type { Config } from "../../config/config.ts";
 import { configInvalid } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
-import type { TlsFiles } from "../../http/access/certificates.ts";
+import type { TlsFiles } from "../../serving/certificates.ts";
 import type { CliCommand } from "../command.ts";
 import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 
 export const daemon: CliCommand = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
+    "Serve a registry over HTTP, on TCP and Unix sockets, and IDs in the Redis protocol. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
   details: [
     "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen HOST:0` takes a free port.",
     "With `--tokens`, `--receipt-keys` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
@@ -46,7 +46,7 @@ export const daemon: CliCommand = {
     const stopped = closeOnSignals(running);
     const address = addressOf(config).redacted;
     notifyReady();
-    if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
+    if (json) await output.json({ ...placesOf(running), registry: address, pid: process.pid });
     else await output.line(news(address, running, tokens !== undefined));
     await stopped;
   },
@@ -74,9 +74,15 @@ function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): T
   throw configInvalid("Expected both `tlsCert` and `tlsKey`, or no TLS option; name the missing one.");
 }
 
-function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {
-  const places = [url ?? [], socket === undefined ? [] : `unix:${socket}`].flat();
-  const [place = ""] = places;
+function placesOf({ url, socket, resp }: Daemon) {
+  return { url, socket, ...(resp !== undefined && { resp }) };
+}
+
+function news(registry: string, daemon: Daemon, hasTokens: boolean): string {
+  const { socket } = daemon;
+  const places = [daemon.url ?? [], socket === undefined ? [] : `unix:${socket}`, daemon.resp ?? []].flat();
+  const [place = ""] = places.map(fromHere);
+  const [url, resp] = [daemon.url, daemon.resp].map((each) => each && fromHere(each));
   const login = hasTokens ? " -u :$SNOWLEASE_TOKEN" : "";
   const curl = `curl -s${login} ${url ?? `--unix-socket ${socket} http://localhost`}`;
   const self = ownName();
@@ -88,11 +94,22 @@ function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): st
     `  ${curl}/v1/default/ids -X POST`,
     `  ${curl}/v1/default/workers`,
     `  ${curl}/openapi.json`,
+    ...(resp === undefined ? [] : [`  ${redisCli(resp, hasTokens)} GET default`]),
     `  ${self} id -n 3 --registry ${place}`,
     `  ${self} exec --registry ${place} -- sh -c 'echo I am worker $SNOWLEASE_WORKER_ID'`,
     `  ${self} workers --registry ${place}`,
     `  ${self} doctor --registry ${place}`,
   ].join("\n");
+}
+
+/** The address of a server on this machine: one that listens on all addresses is named by none of them. */
+function fromHere(address: string): string {
+  return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+}
+
+function redisCli(place: string, hasTokens: boolean): string {
+  const where = place.startsWith("redis") ? `-u ${place}` : `-s ${place}`;
+  return hasTokens ? `REDISCLI_AUTH=$SNOWLEASE_TOKEN redis-cli ${where}` : `redis-cli ${where}`;
 }
 
 /** How to call this command line: by its name where that is installed, else by its file. */

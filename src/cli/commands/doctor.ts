@@ -2,6 +2,7 @@ import { configInvalid } from "../../id/errors.ts";
 import type { Config } from "../../config/config.ts";
 import { type DaemonAddress, examine } from "../../ops/doctor/doctor.ts";
 import type { CliCommand } from "../command.ts";
+import { withHint } from "../port-hint.ts";
 import { table } from "../terminal/output.ts";
 import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 
@@ -46,7 +47,7 @@ export const doctor: CliCommand = {
 
     const { namespace, registryFrom, sources, layout, pool } = config;
     const address = addressOf(config);
-    const findings = await examine({
+    const examined = await examine({
       open: () => openConfigured(config),
       named: registryFrom === "named",
       namespace,
@@ -56,6 +57,12 @@ export const doctor: CliCommand = {
       file: address.kind === "sqlite" ? address.path : undefined,
       now: Date.now,
     });
+    const findings = await Promise.all(
+      examined.map(async (found) => {
+        const isSilent = found.status === "fail" && found.detail.startsWith("REGISTRY_UNAVAILABLE: ");
+        return isSilent ? { ...found, detail: await withHint(found.detail, config) } : found;
+      }),
+    );
     const healthy = findings.every(({ status }) => status !== "fail");
     if (json) await output.json({ healthy, registry: address.redacted, namespace, findings });
     else

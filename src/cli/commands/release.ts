@@ -11,6 +11,7 @@ export const release: CliCommand = {
   settings: registrySettings,
   flags: {
     "--force": "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
+    "--fence NUMBER": "Only end the claim with this fence, and none that came later.",
     "--reset-window":
       "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Requires --i-know.",
     "--i-know": "Confirms that no holder of this worker ID runs any more.",
@@ -20,6 +21,9 @@ export const release: CliCommand = {
   async run(invocation) {
     const { flags, operands, output, json } = invocation;
     const workerId = integerOf(operands[0], "WORKER_ID", 0, 2 ** 31 - 1);
+    const asked = flags.has("fence")
+      ? integerOf(flags.get("fence"), "`--fence`", 1, Number.MAX_SAFE_INTEGER)
+      : undefined;
     const resetWindow = flags.has("reset-window");
     if (resetWindow !== flags.has("i-know")) {
       throw configInvalid(
@@ -30,7 +34,8 @@ export const release: CliCommand = {
     await withRegistry(config, async (registry) => {
       const { namespace } = config;
       const force = flags.has("force");
-      const { holder, fence, until } = await releaseWorker(registry, { namespace, workerId, force, resetWindow });
+      const request = { namespace, workerId, force, resetWindow, fence: asked };
+      const { holder, fence, until } = await releaseWorker(registry, request);
       if (json) return output.json({ namespace, workerId, fence, ...holder, until });
       const { host, ip, pid } = holder;
       await output.line(

@@ -4,7 +4,7 @@ import { timeText } from "../../id/errors.ts";
 import { listWorkers } from "../../ops/workers.ts";
 import { workerJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
-import { jsonList, longTable } from "../terminal/output.ts";
+import { jsonList, longTable, mapped } from "../terminal/output.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { wordOf } from "../values.ts";
 
@@ -48,8 +48,4 @@ function rowOf({ workerId, state, holder, claimedAt, until, fence, pinned }: Wor
     hasWindow({ until }) ? timeText(until) : "-",
     fence,
   ];
-}
-
-async function* mapped<From, To>(values: AsyncIterable<From>, map: (value: From) => To): AsyncGenerator<To> {
-  for await (const value of values) yield map(value);
 }

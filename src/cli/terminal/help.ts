@@ -18,7 +18,7 @@ export function overview(commands: readonly Pick<CliCommand, "name" | "summary">
     "",
     ...listing(commands.map(({ name, summary }) => [name, summary])),
     "",
-    "`snowlease COMMAND --help` explains a command; `snowlease --version` prints the version.",
+    "`snowlease help COMMAND` explains a command; `snowlease --version` prints the version.",
     ...wrapped(
       "Options come from flags, else from the environment, else from a config file (snowlease.json), else from their defaults.",
     ),
@@ -42,9 +42,9 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
     "",
     "Flags:",
     ...listing(Object.entries({ ...flags, ...commonFlags })),
-    "",
-    "Options, also from the environment and the config file:",
-    ...listing(options),
+    ...(options.length === 0
+      ? []
+      : ["", "Options, also from the environment and the config file:", ...listing(options)]),
     "",
     "Examples:",
     ...examples.map((example) => `${indent}${example}`),

@@ -82,6 +82,11 @@ export async function jsonList(output: Output, values: Iterable<unknown> | Async
   await output.line(before === "[" ? "[]" : "]");
 }
 
+/** What `map` makes of each value. */
+export async function* mapped<From, To>(values: AsyncIterable<From>, map: (value: From) => To): AsyncGenerator<To> {
+  for await (const value of values) yield map(value);
+}
+
 /** A row of a table. */
 type Cells = readonly (string | number)[];
 

@@ -8,7 +8,12 @@ import type { ApiRequest } from "../request.ts";
  */
 export type AllowedHosts = "loopback" | "private" | "any";
 
-const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
+const loopbackPattern = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
+
+/** Whether a Host names this machine by an address that no other one reaches. */
+export function isLoopback(host: string): boolean {
+  return loopbackPattern.test(host);
+}
 
 /**
  * Refuses what a browser sends on behalf of another site's page. A page whose name was made to resolve to this machine
@@ -17,7 +22,7 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
  */
 export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts, isPage = false): void {
   const host = headers.get("host");
-  if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
+  if (host !== null && hosts !== "any" && !isLoopback(host) && !(hosts === "private" && isPrivate(host))) {
     const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";
     refuse(`Expected the Host header to be ${rule}, got ${shown(host)}`);
   }

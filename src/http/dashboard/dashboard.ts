@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import { readWeb } from "../../assets.ts";
 import type { Clock } from "../../lease/clock.ts";
-import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
+import { asSnowleaseError, isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
+import { healthOf } from "../../ops/pool/health.ts";
 import { explain } from "../../ops/explain.ts";
-import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
-import { namespacePattern } from "../../api/fields.ts";
+import { type Look, type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
+import { type FoundWorkers, knownIn, searchPool } from "../../ops/pool/search.ts";
 import { readForm } from "../body.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 import { eventNames, type Journal } from "../monitoring/journal.ts";
@@ -18,11 +19,20 @@ import { type AnswerParts, problemParts } from "../problem.ts";
 import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
 import type { Route } from "../routes/route.ts";
-import type { Tokens } from "../access/tokens.ts";
+import type { FailedWrites } from "../monitoring/failed-writes.ts";
+import type { Trends } from "../monitoring/trends.ts";
+import { admit } from "../access/credentials.ts";
+import { isLoopback } from "../access/guard.ts";
+import type { Tokens } from "../../serving/tokens.ts";
+import { chartsPart } from "./charts.ts";
+import type { CommandTarget } from "./commands.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
-import { alarmsPart, notice, page, signInPart } from "./page.ts";
-import { type PageLink, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
+import { healthPart } from "./health.ts";
+import { alarmsPart, notice, outdatedPart, page, signInPart } from "./page.ts";
+import { listParameters, listPart } from "./list.ts";
+import { countsPart, gridPart, workersPart } from "./pool.ts";
+import { linksIn, type PageLink, type PageQuery, readAsked } from "./query.ts";
 import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
 import { SignIns } from "./sign-ins.ts";
 import { askPart, eventsPart, outlookPart } from "./side.ts";
@@ -35,6 +45,8 @@ export interface DashboardOptions {
   readonly pool?: PoolBounds | undefined;
   readonly journal: Journal;
   readonly refusals: RefusalCounter;
+  readonly failures: FailedWrites;
+  readonly trends: Trends;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
   /** The tokens that may look. Default: every client may. */
@@ -48,17 +60,23 @@ export interface Dashboard {
   readonly routes: readonly Route[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
   authorizationOf(request: ApiRequest): string | null;
+  /** Looks at the pools of the first namespaces once a minute, for the charts, until the signal aborts. Never rejects. */
+  follow(signal: AbortSignal): Promise<void>;
 }
 
-/** What the address of a page asks for. */
-type PageQuery = ReturnType<typeof readAsked>;
+/** Where a page leads: its own links, and its commands. */
+interface PagePlace {
+  readonly address: PageLink;
+  readonly target: CommandTarget;
+}
 
 const defaultNamespace = "default";
 const unknownToken = "That is no token which this daemon knows; try another.";
 /** Pools that are watched; with more, the one that was shown the longest ago is forgotten. */
 const mostWatched = 50;
-/** Longest ID in the address, characters: the rest is ignored. */
-const longestId = 200;
+/** So many namespaces have charts of their pools also while their pages are closed. */
+const mostSampled = 20;
+const sampleInterval = 60_000;
 const eventsShown = 30;
 const historyShown = 50;
 const workersShown = 100;
@@ -83,7 +101,8 @@ const pageHeaders = {
 
 /** Pages for people: the same facts as the API's, read and never changed. */
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const { registry, clock, pool, journal, refusals, namespaces, tokens, onSignOut, version } = options;
+  const { registry, clock, pool, journal, refusals, failures, trends, namespaces, tokens, onSignOut, version } =
+    options;
   const sessions = new SignIns(clock);
   const watches = new BoundedMap<string, PoolWatch>(mostWatched);
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
@@ -96,7 +115,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
   function checkReader(request: ApiRequest, namespace: string): void {
-    tokens?.admit(credentials(request), "read", namespace);
+    if (tokens !== undefined) admit(tokens, credentials(request), "read", namespace);
   }
 
   function mayRead(request: ApiRequest, namespace: string): boolean {
@@ -114,6 +133,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return watch;
   }
 
+  async function look(namespace: string): Promise<Look> {
+    const found = await watchOf(namespace).look();
+    if (found.problem === undefined && found.picture !== undefined) trends.see(found.picture);
+    return found;
+  }
+
   async function answer(status: number, title: string, main: Html, header?: Html): Promise<AnswerParts> {
     const text = await page({ title: `${title} · Snowlease`, assetUrl, version, header, main });
     return { status, headers: pageHeaders, body: plain(String(text)) };
@@ -125,19 +150,27 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const first = known.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
     const namespace = asked.namespace ?? first ?? known[0] ?? defaultNamespace;
     checkReader(request, namespace);
-    const { picture, problem } = await watchOf(namespace).look();
+    const { picture, problem } = await look(namespace);
     if (picture !== undefined) noticed(picture);
-    const address = addressesIn(namespace);
+    const address = linksIn(namespace, listParameters(asked));
+    const target = { namespace, registry: originOf(request, tokens !== undefined), needsToken: tokens !== undefined };
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
     // A registry that tells of its quarantines knows sooner than this daemon's journal that an operator ended one.
     const isTold = problem === undefined && picture?.info.quarantineEnd !== undefined;
     const quarantine = isTold ? undefined : reportedQuarantine(namespace);
-    const alarms = alarmsOf(picture, { refused: refusals.of(namespace), quarantine });
-    const notices = html`${problem && notice("fail", problem.code, problem.message)} ${alarmsPart(alarms)}`;
+    const reports = { refused: refusals.of(namespace), failed: failures.of(namespace), quarantine };
+    const health = healthPart(
+      healthOf({ picture, problem }, reports),
+      picture?.clock ?? clock.now(),
+      linksIn(namespace),
+    );
+    const problemNotice = problem && outdatedPart(problem, picture, clock.now());
+    const notices = html`${health}${problemNotice} ${alarmsPart(alarmsOf(picture, reports))}`;
     const main = html`<main
       id="main"
-      data-now="${picture?.clock ?? clock.now()}"
+      ${picture !== undefined && problem !== undefined && html`class="outdated"`}
+      ${problem === undefined && html`data-now="${picture?.clock ?? clock.now()}"`}
       data-namespace="${namespace}"
       data-events="${picture === undefined ? "" : `/v1/${namespace}/events`}"
       data-names="${eventNames.join(" ")}"
@@ -146,7 +179,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       ${
         picture === undefined
           ? absentPart(namespace, problem !== undefined)
-          : await parts(picture, asked, address, frameSize + sizeOf(header) + sizeOf(notices))
+          : await parts(picture, asked, { address, target }, frameSize + sizeOf(header) + sizeOf(notices))
       }
       <p id="news" role="status" class="unseen"></p>
     </main>`;
@@ -154,28 +187,36 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 
   /** `taken`: what the page comes to without these, bytes. */
-  async function parts(picture: Picture, asked: PageQuery, address: PageLink, taken: number): Promise<Html> {
+  async function parts(picture: Picture, asked: PageQuery, where: PagePlace, taken: number): Promise<Html> {
+    const { address } = where;
     const { namespace } = picture;
     const entries = journal.after(namespace, "").entries.slice(-eventsShown);
     const at = asked.at === undefined ? undefined : String(asked.at);
-    const details = await detailsOf(picture, asked, address).catch((cause: unknown) => {
+    const details = await detailsOf(picture, asked, where).catch((cause: unknown) => {
       const { code, message } = asSnowleaseError(cause);
       return html`<section class="detail" id="detail">
         <h2 tabindex="-1">No answer</h2>
         ${notice("fail", code, message)}
       </section>`;
     });
-    const upper = html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}`;
+    const upper = html`${countsPart(picture)}${gridPart(picture, linksIn(namespace), asked.worker ?? asked.from)}${details}`;
+    const charts = chartsPart(trends.of(namespace));
     const side = html`${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, picture.clock, address)}`;
-    const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
-    return html`${upper}
-      <div class="columns" id="columns">
-        <div>${side}</div>
-        <div>${holdersPart(picture, address, asked.after ?? -1, room)}</div>
-      </div>`;
+    const found = await find(picture, asked);
+    const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(charts) - sizeOf(side));
+    return html`${upper}${charts}
+      <div class="side" id="side">${side}</div>
+      ${listPart(picture, asked, found, address, room)}`;
   }
 
-  async function detailsOf(picture: Picture, asked: PageQuery, address: PageLink): Promise<Html | string> {
+  /** What is known already is found even while the registry does not answer. */
+  function find(picture: Picture, { q: text = "", state: filter = "taken", after }: PageQuery): Promise<FoundWorkers> {
+    return searchPool(registry, clock, picture, { text, filter, after }).catch(() => ({
+      records: knownIn(picture, { text, filter }),
+    }));
+  }
+
+  async function detailsOf(picture: Picture, asked: PageQuery, { address, target }: PagePlace): Promise<Html | string> {
     const { namespace, layout, pool, cellSize, clock } = picture;
     const { id, at, worker, from } = asked;
     if (id !== undefined) return explanationPart(await explain(registry, namespace, id.trim(), { at }), address);
@@ -184,8 +225,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       const [record, history] = await Promise.all([
         registry.worker(namespace, worker),
         registry.history(namespace, worker, { limit: historyShown }),
-      ]);
-      return workerPart(worker, record, history, clock, address);
+      ]).catch((cause: unknown) => {
+        const known = picture.lists.of("used").find(({ workerId }) => workerId === worker);
+        // The facts of a holder are what an operator looks for while the registry is away.
+        if (known === undefined) throw cause;
+        return [known, []] as const;
+      });
+      return workerPart(worker, record, history, clock, address, target);
     }
     if (from === undefined || from < pool.first || from > pool.last) return "";
     const last = Math.min(pool.last, from - ((from - pool.first) % cellSize) + cellSize - 1);
@@ -229,7 +275,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const token = form.get("token")?.trim() ?? "";
     if (tokens === undefined) return seeOther(next);
     try {
-      tokens.admit(`Bearer ${token}`, "any", undefined);
+      admit(tokens, `Bearer ${token}`, "any", undefined);
     } catch (cause) {
       if (!isSnowleaseError(cause, "UNAUTHORIZED")) throw cause;
       return answer(401, "Sign in", signInPart(unknownToken, next));
@@ -240,6 +286,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   const route = (method: "GET" | "POST", path: string, run: (request: ApiRequest) => Promise<AnswerParts>): Route => ({
     method,
     path,
+    operation: "page",
     summary: "A page for people",
     access: "open",
     page: true,
@@ -247,6 +294,16 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   });
 
   return {
+    async follow(signal) {
+      for (;;) {
+        await clock.sleep(sampleInterval, { signal, keepAlive: false });
+        if (signal.aborted) return;
+        for (const namespace of namespaces().slice(0, mostSampled)) {
+          if (signal.aborted) return;
+          await look(namespace);
+        }
+      }
+    },
     authorizationOf: (request) => sessions.authorizationOf(request),
     routes: [
       route("GET", "/", show),
@@ -259,6 +316,12 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       ...[...assets].map(([name, { answer }]) => route("GET", `/${name}`, async () => answer)),
     ],
   };
+}
+
+/** Where commands reach this daemon. No token goes to another host in clear: a proxy that ends TLS before this daemon is reached by `https:`. */
+function originOf(request: ApiRequest, needsToken: boolean): string {
+  const { origin, protocol, host } = new URL(request.url);
+  return needsToken && protocol === "http:" && !isLoopback(host) ? `https://${host}` : origin;
 }
 
 /** A file for browsers. All answers share its bytes. */
@@ -282,44 +345,6 @@ function absentPart(namespace: string, unknown: boolean): Html {
     <p>The first claim makes it, with the layout that it brings:</p>
     <pre><code>snowlease id --namespace ${namespace} --registry http://${"HOST:PORT"}</code></pre>
   </section>`;
-}
-
-function addressesIn(namespace: string): PageLink {
-  return (query) => {
-    const asked = Object.entries(query).map(([name, value]) => `&${name}=${value}`);
-    return `/?namespace=${namespace}${asked.join("")}`;
-  };
-}
-
-/** @throws SnowleaseError CONFIG_INVALID */
-function readAsked(query: URLSearchParams) {
-  // A box that was left empty asks for nothing.
-  const text = (name: string): string | undefined => query.get(name)?.trim() || undefined;
-  const refuse = (name: string, rule: string, value: string): never => {
-    const what = `Expected \`${name}\` ${rule}, got ${shown(value)}; correct the address.`;
-    throw new SnowleaseError("CONFIG_INVALID", what);
-  };
-  const integer = (name: string): number | undefined => {
-    const value = text(name);
-    if (value !== undefined && !/^\d{1,15}$/.test(value)) refuse(name, "to be an integer", value);
-    return value === undefined ? undefined : Number(value);
-  };
-  const namespace = text("namespace");
-  if (namespace !== undefined && !namespacePattern.test(namespace)) {
-    refuse("namespace", `to match ${namespacePattern.source}`, namespace);
-  }
-  return {
-    namespace,
-    /** Details of this worker ID. */
-    worker: integer("worker"),
-    /** Worker IDs from this one on, to the end of its cell. */
-    from: integer("from"),
-    /** Holders behind this worker ID. */
-    after: integer("after"),
-    /** An ID to explain, and a time near its making. */
-    id: text("id")?.slice(0, longestId),
-    at: integer("at"),
-  };
 }
 
 /** Where to go after signing in: always a page of this dashboard, even if another site made the form. */

@@ -1,9 +1,14 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import type { HistoryRow, WorkerRecord } from "../../rule/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
-import { type PageLink, stateOf } from "./pool.ts";
-import { listPart } from "./page.ts";
+import { bitsPart } from "./bits.ts";
+import { type CommandTarget, commandsPart } from "./commands.ts";
+import { overdueMark } from "./list.ts";
+import { tablePart } from "./page.ts";
+import { stateOf } from "./pool.ts";
+import type { PageLink } from "./query.ts";
 import { detailRoom, fitting } from "./room.ts";
+import { timelinePart } from "./timeline.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
 /** One worker ID and its holders. `history`: oldest first. */
@@ -13,6 +18,7 @@ export function workerPart(
   history: readonly HistoryRow[],
   clock: number,
   address: PageLink,
+  target: CommandTarget,
 ): Html {
   return html`<section aria-labelledby="detail-title" id="detail" class="detail">
     <h2 id="detail-title" tabindex="-1">Worker ${workerId}</h2>
@@ -21,6 +27,7 @@ export function workerPart(
         ? html`<p class="empty">It was never used.</p>`
         : html`<div class="pair">${factsOf(record, clock)}${history.length > 0 && historyOf(history, clock)}</div>`
     }
+    ${commandsPart(workerId, record, target)}
     <p class="pages"><a href="${address({})}">Close</a></p>
   </section>`;
 }
@@ -33,7 +40,8 @@ function fact(name: string, value: Html | string): Html {
 function factsOf(record: WorkerRecord, clock: number): Html {
   const { state, holder, claimedAt, releasedAt, fence, pinned } = record;
   return html`<dl>
-    ${fact("State", stateOf(state))} ${pinned !== undefined && fact("Pinned", html`<bdi>${pinned}</bdi>`)}
+    ${fact("State", html`${stateOf(state)}${overdueMark({ ...record, readAt: clock }, clock)}`)}
+    ${pinned !== undefined && fact("Pinned", html`<bdi>${pinned}</bdi>`)}
     ${holder && fact(state === "live" ? "Holder" : "Last holder", who(holder))}
     ${claimedAt !== undefined && fact("Since", html`${when(claimedAt)} <span class="sub">${span(clock - claimedAt)} ago</span>`)}
     ${releasedAt !== undefined && fact("Given back", when(releasedAt))} ${fence > 0 && windowFacts(record, clock)}
@@ -52,7 +60,7 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
   const { pieces } = fitting(history.toReversed(), detailRoom, (row) => historyRow(row, clock));
   return html`<div>
     <h3>History <span class="sub">newest first</span></h3>
-    ${listPart(["Fence", "Holder", "Window", "End"], pieces)}
+    ${timelinePart(history, clock)} ${tablePart(["Fence", "Holder", "Window", "End"], pieces)}
   </div>`;
 }
 
@@ -66,13 +74,14 @@ function historyRow(row: HistoryRow, clock: number): Html {
 }
 
 export function explanationPart(explanation: Explanation, address: PageLink): Html {
-  const { id, holders, unheld, clock } = explanation;
+  const { id, layout, holders, unheld, clock } = explanation;
   const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const parts = split.length > 1 && ` (${split.join(", ")})`;
   const age = timestamp <= clock ? `, ${span(clock - timestamp)} ago` : ", in the future";
   return html`<section aria-labelledby="explained-title" id="explained" class="detail">
     <h2 id="explained-title" tabindex="-1">ID <code>${String(id)}</code></h2>
+    ${bitsPart(id, layout)}
     <dl>
       ${fact("Made", html`${when(timestamp)} <span class="sub">${timestamp} ms${age}</span>`)}
       ${fact("Worker ID", html`<a href="${address({ worker: workerId })}#detail">${workerId}</a>${parts}`)}

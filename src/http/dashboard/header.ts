@@ -1,4 +1,4 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../api/fields.ts";
 import { type Html, when } from "./text.ts";

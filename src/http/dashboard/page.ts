@@ -1,7 +1,9 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import type { Alarm } from "../../ops/pool/alarms.ts";
+import type { SnowleaseError } from "../../id/errors.ts";
+import type { Picture } from "../../ops/pool/pool-watch.ts";
 import { cut } from "./room.ts";
-import type { Html } from "./text.ts";
+import { type Html, span, when, withTimes } from "./text.ts";
 
 /** Longest text of an alarm in the page, bytes: messages name hosts. */
 const longestAlarm = 1000;
@@ -43,25 +45,40 @@ export function page({ title, assetUrl, version, header, main }: PageFrame): Htm
 }
 
 /** What is in the way, in a sentence. `kind`: how bad that is. */
-export function notice(kind: "warn" | "fail", code: string, message: string): Html {
+export function notice(kind: "warn" | "fail", code: string, message: string | readonly Html[]): Html {
   return html`<p class="notice ${kind}"><b>${code}</b> ${message}</p>`;
+}
+
+/** Why the page is outdated, and as of when it is. @param now this daemon's clock, Unix ms. */
+export function outdatedPart({ code, message }: SnowleaseError, picture: Picture | undefined, now: number): Html {
+  // The registry's clock of that moment, by this daemon's: a step of either in between changes only this sentence.
+  const seen =
+    picture &&
+    html`<br />Below is what was last seen, at ${when(picture.clock)}: ${span(now - picture.offset - picture.clock)}
+      ago.`;
+  return html`<p class="notice fail" id="outdated"><b>${code}</b> ${message}${seen}</p>`;
 }
 
 /** What operators have to act on, above everything else. Empty where all is well. */
 export function alarmsPart(alarms: readonly Alarm[]): Html | string {
   if (alarms.length === 0) return "";
   return html`<div id="alarms" role="group" aria-label="What needs attention">
-    ${alarms.map(({ kind, title, text }) => notice(kind, title, cut(text, longestAlarm)))}
+    ${alarms.map(({ kind, title, text }) => notice(kind, title, withTimes(cut(text, longestAlarm))))}
   </div>`;
 }
 
-/** A table. @param wide heading of a last column that only wide windows show. */
-export function listPart(headings: readonly string[], rows: readonly Html[], wide?: string): Html {
-  return html`<table class="list">
+/** A table without an order of its own. */
+export function tablePart(headings: readonly string[], rows: readonly Html[]): Html {
+  const heads = headings.map((heading) => html`<th scope="col">${heading}</th>`);
+  return tableOf(heads, rows);
+}
+
+/** A table. @param attributes of its element. */
+export function tableOf(heads: readonly Html[], rows: readonly Html[], attributes: Html | string = ""): Html {
+  return html`<table class="list" ${attributes}>
     <thead>
       <tr>
-        ${headings.map((heading) => html`<th scope="col">${heading}</th>`)}
-        ${wide && html`<th scope="col" class="wide">${wide}</th>`}
+        ${heads}
       </tr>
     </thead>
     <tbody>

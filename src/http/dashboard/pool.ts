@@ -1,24 +1,22 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import { formatPool, grouped } from "../../id/notation.ts";
 import { hasWindow } from "../../rule/window.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
+import { isOverdue } from "../../ops/pool/overdue.ts";
 import { mainState, type PoolState, takenOf } from "../../ops/pool/pool-counts.ts";
 import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
-import { listPart } from "./page.ts";
+import { tablePart } from "./page.ts";
+import type { PageLink } from "./query.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
-import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
+import { type Html, isolated, left, stateNames, states, when, who } from "./text.ts";
 
 /** Cells of a row; a wide window has two rows on a line. */
 const columns = 32;
-const holdersAPage = 100;
 /** How long the labels of cells may be, bytes: the first of these with which all of them fit. */
 const labelLengths = [160, 80, 44, 24] as const;
 /** In how many steps a cell of many worker IDs is filled. */
 const steps = 8;
-
-/** Addresses within the dashboard. */
-export type PageLink = (query: Readonly<Record<string, number>>) => string;
 
 /** How many worker IDs are in each state: also the legend of the grid. */
 export function countsPart({ counts, pool, read }: Picture): Html {
@@ -58,11 +56,18 @@ export function gridPart(
   // Tab leads to this cell; from there, arrows lead on.
   const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
   const cellOf = (cell: Cell, label: string): Html => {
+    const late = cell.record !== undefined && isOverdue(cell.record) && " late";
     const { first } = cell;
     const href = size === 1 ? `${address({ worker: first })}#detail` : `${address({ from: first })}#workers`;
     const tab = first === entry ? 0 : -1;
     const current = holds(cell, selected) && html`aria-current="true"`;
-    const link = html`<a href="${href}" class="${looks(cell)}" tabindex="${tab}" aria-label="${label}" ${current}></a>`;
+    const link = html`<a
+      href="${href}"
+      class="${looks(cell)}${late}"
+      tabindex="${tab}"
+      aria-label="${label}"
+      ${current}
+    ></a>`;
     return tight(html`<td>${link}</td>`);
   };
   const labels = new Map(cells.map((cell) => [cell, size === 1 ? labelOf(cell) : labelOfMany(cell)]));
@@ -108,57 +113,13 @@ function labelOf({ first, record }: Cell): string {
   const { state, holder, pinned } = record;
   const name =
     holder === undefined ? "" : `, ${state === "live" ? "" : "last "}${isolated(holder.host)} (${isolated(holder.ip)})`;
-  return `${first}, ${state}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
+  const late = isOverdue(record) ? ", renewal overdue" : "";
+  return `${first}, ${state}${late}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
 }
 
 function labelOfMany({ first, last, counts }: Cell): string {
   const there = stateNames.filter((state) => counts[state] > 0);
   return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
-}
-
-/** The present holders, as a page of at most `room` bytes. */
-export function holdersPart(picture: Picture, address: PageLink, after: number, room: number): Html {
-  const { holders, counts, clock } = picture;
-  const rest = holders.filter(({ workerId }) => workerId > after);
-  const asked = rest.slice(0, holdersAPage);
-  const { shown: page, pieces } = fitting(asked, room, (holder) => holderRow(holder, clock, address));
-  const last = page.at(-1)?.workerId ?? 0;
-  const more = rest.length > page.length;
-  const start = holders.length - rest.length;
-  const unlisted = counts.live - holders.length;
-  const all = grouped(Math.max(counts.live, holders.length));
-  const listed = page.length > 0 && `${grouped(start + 1)} to ${grouped(start + page.length)} of ${all}`;
-  return html`<section aria-labelledby="holders-title" id="holders">
-    <h2 id="holders-title">Holders <span class="sub">${listed}</span></h2>
-    ${
-      page.length === 0
-        ? html`<p class="empty">No worker ID${after < 0 ? "" : " behind this one"} is held.</p>`
-        : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Fence")
-    }
-    <p class="pages">
-      ${after >= 0 && html`<a href="${address({})}#holders">First page</a> `}
-      ${more && html`<a href="${address({ after: last })}#holders">Next ${Math.min(holdersAPage, rest.length - page.length)}</a>`}
-      ${!more && unlisted > 0 && picture.read === 1 && html`<span class="sub">and ${grouped(unlisted)} more; open a cell of the grid to see those in it.</span>`}
-    </p>
-  </section>`;
-}
-
-function holderRow(
-  { workerId, holder, claimedAt, until, fence, pinned }: WorkerRecord,
-  clock: number,
-  address: PageLink,
-): Html {
-  return html`<tr id="w${workerId}">
-    <th scope="row">
-      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
-    </th>
-    <td>
-      ${holder && who(holder)}${pinned !== undefined && html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
-    </td>
-    <td class="number">${claimedAt !== undefined && span(clock - claimedAt)}</td>
-    <td class="number">${left(until, clock)}</td>
-    <td class="number wide">${fence}</td>
-  </tr>`;
 }
 
 /** The worker IDs of a cell that stands for many. `more`: there are others behind these. */
@@ -177,7 +138,7 @@ export function workersPart(
     ${
       workers.length === 0
         ? html`<p class="empty">None of them was ever used.</p>`
-        : listPart(["ID", "State", "Present or last holder", "Window left"], pieces)
+        : tablePart(["ID", "State", "Present or last holder", "Window left"], pieces)
     }
     <p class="pages">${next} <a href="${address({})}">Close</a></p>
   </section>`;

@@ -1,4 +1,4 @@
-import { raw } from "hono/html";
+import { raw } from "../../vendor/hono.ts";
 import type { Html } from "./text.ts";
 
 /* The room of the parts of a page, bytes. The page stays below 200 KB: the grid comes first, the lists share what it leaves. */

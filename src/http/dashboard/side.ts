@@ -1,11 +1,12 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
+import type { Layout } from "../../id/layout.ts";
 import type { LossReason } from "../../rule/registry.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
-import type { PageLink } from "./pool.ts";
+import type { PageLink } from "./query.ts";
 import { eventsRoom, fitting } from "./room.ts";
-import { type Html, recently } from "./text.ts";
+import { type Html, recently, withTimes } from "./text.ts";
 
 export function askPart(
   { namespace, layout, pool }: Picture,
@@ -65,7 +66,10 @@ export function outlookPart({ forecast, clock, layout, info, offset, latency, du
       <dt>Pool</dt>
       <dd>${read < 1 ? "No forecast before the whole pool was read." : forecastText(forecast, clock)}</dd>
       <dt>Layout</dt>
-      <dd class="${end.status}">${end.detail}</dd>
+      <dd class="${end.status}">
+        ${layout.name !== undefined && html`<b>${layout.name}</b> <code class="sub">${notationOf(layout)}</code><br />`}
+        ${withTimes(end.detail)}
+      </dd>
       <dt>Clocks</dt>
       <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
         This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${info.maxClockSkew} ms is tolerated.
@@ -74,6 +78,11 @@ export function outlookPart({ forecast, clock, layout, info, offset, latency, du
       <dd>${durability}</dd>
     </dl>
   </section>`;
+}
+
+/** Breaks between fields alone. */
+function notationOf({ fingerprint }: Layout): readonly Html[] {
+  return fingerprint.split(/(?<=,)|(?=@)/).map((piece) => html`${piece}<wbr />`);
 }
 
 function clockText(offset: number, latency: number): string {
@@ -94,7 +103,7 @@ export function eventsPart(entries: readonly JournalEntry[], clock: number, addr
     ${
       entries.length === 0
         ? html`<p class="empty">Nothing happened yet.</p>`
-        : html`<ol>
+        : html`<ol tabindex="0" aria-labelledby="events-title">
             ${pieces}
           </ol>`
     }

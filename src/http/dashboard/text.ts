@@ -1,4 +1,4 @@
-import { html } from "hono/html";
+import { html } from "../../vendor/hono.ts";
 import type { HolderLabel } from "../../rule/registry.ts";
 import { timeText } from "../../id/errors.ts";
 import type { PoolState } from "../../ops/pool/pool-counts.ts";
@@ -21,19 +21,35 @@ export const stateNames: readonly PoolState[] = Object.keys(states) as PoolState
 /** A time as in the logs, to the second. */
 export function when(ms: number): Html {
   const iso = timeText(ms);
-  return html`<time datetime="${iso}">${iso.slice(0, 19).replace("T", " ")}Z</time>`;
+  return html`<time datetime="${iso}">${isoOf(ms)}</time>`;
 }
 
 /** The same, less the day where that is today. */
 export function recently(ms: number, clock: number): Html {
   const [iso, today] = [timeText(ms), timeText(clock)];
   if (iso.slice(0, 10) !== today.slice(0, 10)) return when(ms);
-  return html`<time datetime="${iso}">${iso.slice(11, 19)}Z</time>`;
+  return html`<time datetime="${iso}" title="${isoOf(ms)}">${iso.slice(11, 19)}Z</time>`;
+}
+
+/** A time to the second, for a title. */
+export function isoOf(ms: number): string {
+  return `${timeText(ms).slice(0, 19).replace("T", " ")}Z`;
+}
+
+/** A text in which no time is broken at the end of a line. */
+export function withTimes(text: string): readonly Html[] {
+  const pieces = text.split(/(\d{4}-\d\d-\d\d[T ][\d:.]+Z)/);
+  return pieces.map((piece, i) => (i % 2 === 0 ? html`${piece}` : html`<span class="exact">${piece}</span>`));
+}
+
+/** How long ago a time was; the time itself is in the title. */
+export function ago(ms: number, clock: number): Html {
+  return html`<time datetime="${timeText(ms)}" title="${isoOf(ms)}">${span(clock - ms)} ago</time>`;
 }
 
 /** What is left of a window, as minutes and seconds; the script of the page counts it down. */
 export function left(until: number, clock: number): Html {
-  return html`<span class="left" data-until="${until}">${minutes(until - clock)}</span>`;
+  return html`<span class="left" data-until="${until}" title="${isoOf(until)}">${minutes(until - clock)}</span>`;
 }
 
 function minutes(ms: number): string {
@@ -57,8 +73,12 @@ export function isolated(text: string): string {
 }
 
 /** The host, address and process of a holder. */
-export function who({ host, ip, pid, instance }: HolderLabel): Html {
+export function who(holder: HolderLabel): Html {
+  return html`<bdi class="host">${holder.host}</bdi> <span class="sub">${addressPart(holder)}</span>`;
+}
+
+/** The address and process of a holder. */
+export function addressPart({ host, ip, pid, instance }: HolderLabel): readonly Html[] {
   const rest = [ip, `pid ${pid}`, instance].filter((part) => part !== "" && part !== host);
-  return html`<bdi class="host">${host}</bdi>
-    <span class="sub">${rest.map((part, i) => html`${i === 0 ? "" : " · "}<bdi>${part}</bdi>`)}</span>`;
+  return rest.map((part, i) => html`${i === 0 ? "" : " · "}<bdi>${part}</bdi>`);
 }

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type LabelValues, Registry as Collection } from "prom-client";
+import { Counter, Gauge, Histogram, type LabelValues, Registry as Collection } from "../../vendor/prom-client.ts";
 
 /** Reads the values of a figure, each with its labels. */
 type Read<Label extends string> = () => Iterable<readonly [labels: LabelValues<Label>, value: number]>;

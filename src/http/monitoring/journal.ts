@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../serving/log.ts";
 
 /** What may become of a lease or a worker ID, as far as a daemon sees it. */
 export const eventNames = [
@@ -57,7 +57,7 @@ const place = /^([0-9a-f]{8})-(\d{1,15})$/;
 
 /**
  * The log of a daemon, and the source of its events: a line that names an event and a namespace is one. So log, streams and figures
- * cannot differ. Keeps the last events for readers who come again.
+ * cannot differ. Keeps the last events for readers that come again.
  */
 export class Journal implements Log {
   readonly info: Log["info"] = (fields, message) => this.#write("info", fields, message);

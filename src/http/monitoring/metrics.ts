@@ -1,9 +1,9 @@
-import { collectDefaultMetrics, type Counter, type Histogram } from "prom-client";
+import { collectDefaultMetrics, type Counter, type Histogram } from "../../vendor/prom-client.ts";
 import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import { lossReasons } from "../../rule/registry.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
-import type { Connections } from "../server/connections.ts";
+import type { Connections } from "../../serving/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
 import { Figures } from "./figures.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
@@ -114,6 +114,14 @@ export class Metrics {
       "Connections that this daemon ended. idle: to make room for another one. full: there was no room. ahead: too many requests were sent ahead of the answers.",
       ["reason"],
       () => Array.from(connections.ended, ([reason, count]) => [{ reason }, count] as const),
+    );
+  }
+
+  /** Adds how many processes borrow each of the daemon's own leases. */
+  addBorrowers(borrowers: () => ReadonlyMap<string, number>): void {
+    const help = "Processes that take blocks of this daemon's own lease.";
+    this.#figures.gauge("borrowers", help, ["namespace"], () =>
+      Array.from(borrowers(), ([namespace, count]) => [{ namespace: this.#labelOf(namespace) }, count] as const),
     );
   }
 

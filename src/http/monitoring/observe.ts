@@ -2,12 +2,14 @@ import type { Clock } from "../../lease/clock.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { instrumentedRegistry } from "../../ops/instrumented.ts";
+import { FailedWrites } from "./failed-writes.ts";
 import { EventStreams, type StreamLimits } from "./event-streams.ts";
 import { Journal } from "./journal.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../serving/log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
 import { RefusalCounter } from "./refusal-counter.ts";
+import { Trends } from "./trends.ts";
 
 interface ObserveOptions<Watched extends Registry> {
   readonly registry: Watched;
@@ -25,6 +27,8 @@ export interface Observed<Watched extends Registry> {
   readonly streams: EventStreams;
   readonly metrics: Metrics;
   readonly refusals: RefusalCounter;
+  readonly failures: FailedWrites;
+  readonly trends: Trends;
 }
 
 /** Watches a registry. Callers write what they do with it to the journal instead of the log. */
@@ -34,12 +38,16 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
   const refusals = new RefusalCounter(journal, clock);
+  const failures = new FailedWrites(clock);
+  const trends = new Trends(clock);
   const registry = instrumentedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);
     refusals.watch(call);
+    failures.watch(call);
+    trends.watch(call);
   });
   const metrics = new Metrics({ registry, pool, journal, streams, clock, version });
   noticeTakeOvers(journal, registry);
-  return { registry, journal, streams, metrics, refusals };
+  return { registry, journal, streams, metrics, refusals, failures, trends };
 }

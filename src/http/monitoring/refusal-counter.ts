@@ -6,18 +6,23 @@ import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 import type { Journal } from "./journal.ts";
+import { RecentCount } from "./recent-count.ts";
 
-/** Refused claims are counted for 15 spans of this length, ms. */
-const span = 60_000;
-const spans = 15;
 /** Shortest time between two events about refused claims, ms. */
 const eventInterval = 10_000;
 /** Namespaces whose refused claims are counted. With more, the one that was used the longest ago is forgotten. */
 const mostNamespaces = 200;
 
+/** Whether the registry refused a claim. A registry that did not answer has refused nothing. */
+export function isRefusal({ operation, answer, error }: InstrumentedCall): boolean {
+  if (operation !== "claim") return false;
+  if (error !== undefined) return error.code !== "REGISTRY_UNAVAILABLE";
+  const { outcome } = answer as Grant | Refusal | Lost;
+  return outcome !== "granted" && outcome !== "lost";
+}
+
 interface RefusalCount {
-  /** Oldest first. */
-  readonly spans: { readonly since: number; count: number }[];
+  readonly recent: RecentCount;
   last: RefusedClaims["last"];
   /** Not reported by an event yet. */
   untold: number;
@@ -38,35 +43,23 @@ export class RefusalCounter {
   /** Those of the last quarter of an hour; undefined where there were none. */
   of(namespace: string): RefusedClaims | undefined {
     const counted = this.#counted.get(namespace);
-    if (counted === undefined) return undefined;
-    const recent = counted.spans.filter(({ since }) => since > this.#clock.now() - spans * span);
-    const [first] = recent;
-    if (first === undefined) return undefined;
-    return { count: recent.reduce((sum, { count }) => sum + count, 0), since: first.since, last: counted.last };
+    const recent = counted?.recent.at(this.#clock.now());
+    return counted && recent && { ...recent, last: counted.last };
   }
 
   /** Expects every call of the registry. */
-  watch({ operation, namespace, answer, error }: InstrumentedCall): void {
-    if (operation !== "claim" || namespace === undefined) return;
-    if (error !== undefined) {
-      // A registry that did not answer has refused nothing.
-      if (error.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, error);
-      return;
-    }
-    const decision = answer as Grant | Refusal | Lost;
-    if (decision.outcome !== "granted" && decision.outcome !== "lost")
-      this.#count(namespace, refusalError(decision, namespace, this.#clock.now()));
+  watch(call: InstrumentedCall): void {
+    const { namespace, answer, error } = call;
+    if (namespace === undefined || !isRefusal(call)) return;
+    this.#count(namespace, error ?? refusalError(answer as Refusal, namespace, this.#clock.now()));
   }
 
   #count(namespace: string, { code, message }: SnowleaseError): void {
     const at = this.#clock.now();
     const last = { at, code, message };
-    const counted = this.#counted.get(namespace) ?? { spans: [], last, untold: 0, waits: false };
+    const counted = this.#counted.get(namespace) ?? { recent: new RecentCount(), last, untold: 0, waits: false };
     this.#counted.set(namespace, counted);
-    const newest = counted.spans.at(-1);
-    if (newest !== undefined && at - newest.since < span && at >= newest.since) newest.count++;
-    else counted.spans.push({ since: at, count: 1 });
-    if (counted.spans.length > spans) counted.spans.shift();
+    counted.recent.add(at);
     counted.last = last;
     // A quarantine has an event of its own.
     if (code === "QUARANTINE") return;

@@ -1,10 +1,10 @@
 import type { Clock } from "../../lease/clock.ts";
 import type { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import type { Registry } from "../../rule/registry.ts";
+import type { ClaimKey, Registry } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { ClientQuota } from "../access/client-quota.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../serving/log.ts";
 import type { Receipts } from "../access/receipts.ts";
 
 /** What the routes work on, and what they assume where a request leaves something out. */
@@ -12,6 +12,8 @@ export interface AppContext {
   readonly registry: Registry;
   /** Gives blocks to the holders of one lease that is lent; without it there is no such route. */
   readonly takeBlocks: Registry["takeBlocks"];
+  /** Whether a claim is a share of the daemon's own lease. Default: none is. */
+  readonly lends: (key: Pick<ClaimKey, "namespace" | "workerId" | "fence">) => boolean;
   /** Layout of a namespace that does not exist yet. Default: westid. */
   readonly layout: Layout;
   /** Worker IDs of a claim that names no pool. Default: all of the layout. */

@@ -40,7 +40,7 @@ const [mostClaims, mostLayouts] = [200_000, 10_000];
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
-  const { registry, takeBlocks, receipts, clock, makeToken, log, quota, ...defaults } = context;
+  const { registry, takeBlocks, lends, receipts, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
    * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat it. The stored record cannot replace it:
@@ -102,8 +102,9 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   ): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
     const facts = { namespace, workerId, fence, reason };
-    // No claim has the fence 0: such a request only tests whether renewals work.
-    if (fence !== 0) log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
+    // No claim has the fence 0: such a request only tests whether renewals work. Of a share, the lease goes on.
+    const isShare = fence !== undefined && lends({ namespace, workerId, fence });
+    if (fence !== 0 && !isShare) log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
     const why = doubt !== undefined && (reason === "taken" || reason === "released") ? endedEarly : losses[reason];
     const span = doubt && `; its IDs from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
     return new SnowleaseError(
@@ -180,10 +181,10 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
       const refusal = layout.refusalAt(body.now);
       if (refusal !== undefined) throw refusal;
-      const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
+      const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead, shared } = body;
       const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
       const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
-      const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
+      const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits, shared };
       // A worker ID granted to a client that has hung up would rest for a whole window.
       await visit.present();
       const request = { namespace, token, workerId, preferred, holder, clock: now, recall, ...terms };
@@ -191,14 +192,19 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         askInTime(clock, request, (request) => registry.claim(request));
       const whole = layout.narrow({}, defaults.pool);
       const size = whole.last - whole.first + 1;
-      const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
+      const counts = shared !== true && quota !== undefined;
+      const answer = await (counts ? quota.claim({ client: visit.payer, namespace, token }, size, ask) : ask());
       if (answer.outcome === "lost") throw repeatedError(namespace, answer);
       if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
       const { outcome: _, recents, store, receipt, ...grant } = answer;
       visit.receipt = await receipts.signed(namespace, receipt);
       const { fence, from, until } = grant;
-      known.set(`${namespace}/${grant.workerId}`, { fence, window });
-      log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
+      const facts = { namespace, workerId: grant.workerId, fence, from, until, ...holder };
+      if (grant.shared === true) log.info(facts, "lent");
+      else {
+        known.set(`${namespace}/${grant.workerId}`, { fence, window });
+        log.info({ event: "claimed", ...facts }, "claimed");
+      }
       const renewAfterMs = Math.floor(renewalPause(window));
       const file = takeBlocks === undefined ? undefined : fileOf(store);
       return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
@@ -223,25 +229,29 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const answer = await askInTime(clock, request, (request) => registry.renew(request));
       if (answer.outcome === "lost") throw await refused(key, answer);
       visit.receipt = await receipts.signed(namespace, answer.receipt);
-      if (body.windowMs === undefined) known.set(name, { fence, window });
+      const isShare = lends(key);
+      if (body.windowMs === undefined && !isShare) known.set(name, { fence, window });
       const { from, until } = answer;
-      quota?.note({ client: visit.payer, namespace, token }, until);
+      if (!isShare) quota?.note({ client: visit.payer, namespace, token }, until);
       return { from, until, clock: answer.clock, turn: answer.turn, renewAfterMs: Math.floor(renewalPause(window)) };
     }),
 
-    route(leases.release, async ({ namespace, workerId, body, visit, receipt: sent }) => {
-      const receipt = await receipts.verified(namespace, sent);
-      const { stored } = lookAt(namespace, workerId, body.fence);
-      const fence = await fenceOf(body.fence, workerId, receipt, stored);
-      const used = await usageOf(namespace, body, async () => (await stored()).from);
-      const { token, now = clock.now(), turn, nextTurn, sentTurns } = body;
-      const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
-      const answer = await registry.release({ ...key, clock: now, used });
-      if (answer.outcome === "lost") throw await refused(key, answer);
-      known.delete(`${namespace}/${workerId}`);
-      if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
-      log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
-    }),
+    ...[leases.release, leases.releaseByDelete].map((call) =>
+      route(call, async ({ namespace, workerId, body, visit, receipt: sent }) => {
+        const receipt = await receipts.verified(namespace, sent);
+        const { stored } = lookAt(namespace, workerId, body.fence);
+        const fence = await fenceOf(body.fence, workerId, receipt, stored);
+        const used = await usageOf(namespace, body, async () => (await stored()).from);
+        const { token, now = clock.now(), turn, nextTurn, sentTurns } = body;
+        const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
+        const answer = await registry.release({ ...key, clock: now, used });
+        if (answer.outcome === "lost") throw await refused(key, answer);
+        if (lends(key)) return;
+        known.delete(`${namespace}/${workerId}`);
+        if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
+        log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
+      }),
+    ),
   ];
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { version } from "../../assets.ts";
 import { description, events, health, metrics, readiness } from "../../api/system.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Pong } from "../../rule/registry.ts";
@@ -73,7 +74,7 @@ export function systemRoutes(
     }),
 
     rawRoute(description, async ({ visit }) => {
-      described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], hasTokens)));
+      described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], { version: version(), hasTokens })));
       const { headers } = described;
       // A proxy that packs answers makes their tags weak.
       const isKnown = visit.request.headers.get("if-none-match")?.replace(/^W\//, "") === headers["etag"];

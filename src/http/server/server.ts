@@ -1,39 +1,19 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
-import { getRequestListener, type HttpBindings } from "@hono/node-server";
+import { getRequestListener, type HttpBindings } from "../../vendor/hono.ts";
 import type { App } from "../app.ts";
-import type { Certificates } from "../access/certificates.ts";
-import { Connections, usualConnections } from "./connections.ts";
-import { silent } from "../log.ts";
+import type { Certificates } from "../../serving/certificates.ts";
+import { Connections, usualConnections } from "../../serving/connections.ts";
+import { silent } from "../../serving/log.ts";
+import { minVersion, type ServerLimits, usualLimits } from "../../serving/server-limits.ts";
 import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
-import { RequestTurns } from "./turns.ts";
+import { lingerAtClose } from "./linger.ts";
+import { newestResponses, RequestTurns } from "./turns.ts";
 import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
-/** What one client may take of a server. Times in ms. */
-export interface ServerLimits {
-  /** For a TLS handshake. */
-  readonly handshakeTimeout: number;
-  readonly headersTimeout: number;
-  readonly requestTimeout: number;
-  /** How long a connection may be idle between two requests. */
-  readonly keepAliveTimeout: number;
-  /** How long a connection may stand still within a request or an answer. */
-  readonly idleTimeout: number;
-}
-
-const usualLimits: ServerLimits = {
-  handshakeTimeout: 10_000,
-  headersTimeout: 10_000,
-  requestTimeout: 20_000,
-  keepAliveTimeout: 30_000,
-  idleTimeout: 60_000,
-};
 /** How often connections that have come to rest are closed while draining, ms. */
 const sweep = 20;
-
-/** Older ones are broken. */
-const minVersion = "TLSv1.2";
 
 interface ServerOptions {
   readonly limits?: Partial<ServerLimits> | undefined;
@@ -72,7 +52,8 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
           handshakeTimeout,
         });
   server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
-  refuseUnparsed(server, turns);
+  const newest = newestResponses(server);
+  refuseUnparsed(server, turns, newest);
   const serve = turns.inTurn((request, response) => {
     if (!clients.serves(request, response)) {
       return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
@@ -86,6 +67,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
     if (!app.answer(request, response)) void listener(request, response);
   });
   server.on("request", serve);
+  lingerAtClose(server, newest);
   watchUnused(server);
   clients.watch(server);
   server.setTimeout(idleTimeout);

@@ -1,5 +1,6 @@
-import { IncomingMessage, type ServerResponse } from "node:http";
+import { IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -44,6 +45,18 @@ export class RequestTurns {
       });
     };
   }
+}
+
+/** The newest response of each connection, to a request that may still be coming in. */
+export type NewestResponses = WeakMap<Duplex, ServerResponse>;
+
+/** Notes them for a server from now on. */
+export function newestResponses(server: Server): NewestResponses {
+  const newest: NewestResponses = new WeakMap();
+  const note = ({ socket }: IncomingMessage, response: ServerResponse): void => void newest.set(socket, response);
+  server.on("request", note);
+  server.on("checkExpectation", note);
+  return newest;
 }
 
 /**

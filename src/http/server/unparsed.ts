@@ -1,8 +1,9 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { type ErrorCode, shown } from "../../id/errors.ts";
 import { HttpRefusal, problemParts } from "../problem.ts";
-import type { RequestTurns } from "./turns.ts";
+import type { NewestResponses, RequestTurns } from "./turns.ts";
 
 /** Of a request, bytes. */
 export const maxHeaderSize: number = 16 * 1024;
@@ -23,10 +24,7 @@ interface ReadError extends Error {
 }
 
 /** Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: see `refusalOf`, and CONNECT and Expect. */
-export function refuseUnparsed(server: Server, turns: RequestTurns): void {
-  const newest = new WeakMap<Duplex, ServerResponse>();
-
-  server.on("request", (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
+export function refuseUnparsed(server: Server, turns: RequestTurns, newest: NewestResponses): void {
   server.on("clientError", (error: ReadError, socket: Duplex) => {
     const refusal = refusalOf(error);
     if (refusal === undefined || !socket.writable) return void socket.destroy();
@@ -46,10 +44,7 @@ export function refuseUnparsed(server: Server, turns: RequestTurns): void {
   const refuseExpectation = turns.inTurn((_, response) =>
     refuseUnread(response, "Expected no Expect header but `100-continue`; leave it out.", 417),
   );
-  server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) => {
-    newest.set(request.socket, response);
-    refuseExpectation(request, response);
-  });
+  server.on("checkExpectation", refuseExpectation);
 }
 
 /** Refuses a request before anything of it is read, and whatever comes behind it. */
@@ -61,7 +56,8 @@ export function refuseUnread(response: ServerResponse, message: string, status =
 
 function hangUp(socket: Duplex, text = ""): void {
   socket.write(text);
-  (socket as Duplex & { destroySoon(): void }).destroySoon();
+  // Nothing reads what comes behind bytes that are no request.
+  Socket.prototype.destroySoon.call(socket as Socket);
 }
 
 /** Whether the next bytes would be taken for the answer to what could not be read, not for that of a request before. */

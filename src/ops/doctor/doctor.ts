@@ -11,7 +11,7 @@ import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/forecast.ts";
 import { storeOfRegistry } from "../../registries/index.ts";
 import { differenceOf, type NamespaceId } from "../../registries/daemon/mixed-list.ts";
-import { type CheckResult, failed, finding } from "./check.ts";
+import { type CheckResult, failed, failedOrUnseen, finding } from "./check.ts";
 import { quarantineText } from "../quarantine.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
@@ -258,7 +258,7 @@ async function checkRenewal(
     await askInTime(systemClock, request, (request) => registry.renew(request));
     return finding(check, "ok", "Claims and renewals are permitted.");
   } catch (cause) {
-    return failed(check, cause);
+    return failedOrUnseen(check, cause, "whether claims and renewals are permitted");
   }
 }
 
@@ -284,7 +284,7 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
     }
     forecast = await growth.forecast(registry, namespace, size - takenOf(counts));
   } catch (cause) {
-    return failed(check, cause);
+    return failedOrUnseen(check, cause, "how many worker IDs are taken");
   }
   const sum = takenOf(counts);
   const kinds = takenStates.map((state) => `${counts[state]} ${state}`);

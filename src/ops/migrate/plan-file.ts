@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import { configInvalid, shown } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { plainAddress } from "./addresses.ts";

@@ -10,6 +10,12 @@ export interface RefusedClaims {
   readonly last: { readonly at: number; readonly code: ErrorCode; readonly message: string };
 }
 
+/** Claims, renewals and give-backs of one namespace that the registry did not do. Times in Unix ms. */
+export interface FailedCalls extends RefusedClaims {
+  /** Whether the last one failed. */
+  readonly goesOn: boolean;
+}
+
 /** A problem for an operator. `fail`: claims are refused; `warn`: they may be soon, or a holder may lose its window. */
 export interface Alarm {
   readonly kind: "warn" | "fail";
@@ -26,21 +32,25 @@ export interface Quarantine {
 /** What a daemon knows besides the picture. */
 export interface ClaimReports {
   readonly refused?: RefusedClaims | undefined;
+  readonly failed?: FailedCalls | undefined;
   readonly quarantine?: Quarantine | undefined;
 }
 
 /** The problems of a namespace, the worst first. */
 export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {}): readonly Alarm[] {
-  const { quarantine = picture && quarantineOf(picture), refused } = known;
+  const { quarantine = picture && quarantineOf(picture), refused, failed } = known;
   return [
     quarantine && quarantined(quarantine),
     picture && full(picture),
+    failed?.goesOn === true ? failures(failed) : undefined,
     refused && refusals(refused),
+    failed?.goesOn === false ? failures(failed) : undefined,
     picture && overdueIn(picture),
   ].filter((each) => each !== undefined);
 }
 
-function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
+/** The quarantine that lasts, as the registry tells it. */
+export function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const { quarantineUntil: until = 0, quarantineEnd = until } = info;
   if (until <= clock) return undefined;
   const message =
@@ -63,6 +73,12 @@ function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {
       : `The first resting one comes free at ${time(freeAt)}`;
   const text = `All ${grouped(size)} worker IDs are taken, so claims are refused. ${next}; use a larger pool, or another namespace.`;
   return { kind: "fail", title: "The pool is full", text };
+}
+
+function failures({ count, since, last, goesOn }: FailedCalls): Alarm {
+  const title = `${grouped(count)} ${count === 1 ? "call" : "calls"} failed`;
+  const text = `Claims, renewals or give-backs, since ${time(since)}; the last one at ${time(last.at)}: ${last.message}`;
+  return { kind: goesOn ? "fail" : "warn", title, text };
 }
 
 function refusals({ count, since, last }: RefusedClaims): Alarm {

@@ -121,19 +121,20 @@ export function forecastText(forecast: PoolForecast | undefined, now: number): s
 
 /** How long a layout lasts. @param now Unix ms. */
 export function layoutEnd(
-  { fingerprint, endOfLife, wrap }: Layout,
+  { name, fingerprint, endOfLife, wrap }: Layout,
   now: number,
 ): { readonly status: "ok" | "warn" | "fail"; readonly detail: string } {
+  const layout = name ?? fingerprint;
   if (wrap !== undefined) {
-    const detail = `The timestamp of ${fingerprint} starts again every ${wrap} ms: an ID is unique for that time.`;
+    const detail = `The timestamp of ${layout} starts again every ${wrap} ms: an ID is unique for that time.`;
     return { status: "ok", detail };
   }
   const left = endOfLife - now;
   const years = `${(Math.abs(left) / year).toFixed(1)} years`;
   const detail =
     left <= 0
-      ? `The timestamp bits of ${fingerprint} ran out on ${timeText(endOfLife)}, ${years} ago; move to another layout.`
-      : `The timestamp bits of ${fingerprint} last until ${timeText(endOfLife)}, another ${years}.`;
+      ? `The timestamp bits of ${layout} ran out on ${timeText(endOfLife)}, ${years} ago; move to another layout.`
+      : `The timestamp bits of ${layout} last until ${timeText(endOfLife)}, another ${years}.`;
   return { status: left <= 0 ? "fail" : left <= notice ? "warn" : "ok", detail };
 }
 

@@ -6,6 +6,8 @@ import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import { Growth, type PoolForecast } from "./forecast.ts";
 import { SharedLook } from "../shared-look.ts";
+import { PoolLists } from "./listing.ts";
+import { isOverdue, type ReadRecord } from "./overdue.ts";
 import { allUnused, countRecord, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
 
@@ -13,7 +15,7 @@ import { PoolReader, poolWithin } from "./pool-reader.ts";
 export interface Cell extends PoolBounds {
   readonly counts: PoolCounts;
   /** The record of the only worker ID of the cell, without recents; absent where it was never used or pinned. */
-  readonly record?: WorkerRecord | undefined;
+  readonly record?: ReadRecord | undefined;
 }
 
 /** How a pool looks. Times in Unix ms. */
@@ -29,6 +31,8 @@ export interface Picture {
   readonly counts: PoolCounts;
   /** Live worker IDs in ascending order, the first 1000 of them; without recents. */
   readonly holders: readonly WorkerRecord[];
+  /** The records by what they are: all of a pool in which each has a cell, the first 500 of each list in a larger one. */
+  readonly lists: PoolLists;
   /** Live worker IDs with less than a third of their window left: their holders are late with a renewal. `first`: ends first. */
   readonly overdue: { readonly count: number; readonly first: WorkerRecord | undefined };
   /** When the first of those that rest comes free. */
@@ -57,6 +61,7 @@ interface PoolReading extends Pick<Picture, "info" | "layout" | "pool" | "cellSi
   readonly reader: PoolReader;
   readonly growth: Growth;
   readonly holders: WorkerRecord[];
+  readonly lists: PoolLists;
   overdue: Picture["overdue"];
   freeAt: number | undefined;
   /** The registry's clock at the last look. */
@@ -67,16 +72,15 @@ interface PoolReading extends Pick<Picture, "info" | "layout" | "pool" | "cellSi
 
 interface OpenCell extends Cell {
   readonly counts: Record<PoolState, number>;
-  record: WorkerRecord | undefined;
+  record: ReadRecord | undefined;
 }
 
 /** Worker IDs of the largest pool in which each has a cell of its own. */
 const mostSingle = 1024;
 /** Cells of a larger pool: each says more, and the page of all of them is to stay small. */
 const mostCells = 512;
-/** What is left of a window when a renewal that was due was not made, as a share of it. */
-const late = 1 / 3;
 const mostHolders = 1000;
+const mostListed = 500;
 /** A look ends after so many pages, or so many ms: a pool of 1024 takes two pages, a pool of millions many looks. */
 const pagesALook = 32;
 const timeALook = 250;
@@ -146,7 +150,7 @@ export class PoolWatch {
     this.#reading.clock = clock;
     const reading = await this.#goOn(this.#reading);
     const { layout, pool, cellSize } = reading;
-    const { holders, overdue, freeAt } = this.#last ?? reading;
+    const { holders, lists, overdue, freeAt } = this.#last ?? reading;
     return {
       namespace: this.#namespace,
       info,
@@ -156,6 +160,7 @@ export class PoolWatch {
       cells: [...this.#cells],
       counts: sumOf(this.#cells.map(({ counts }) => counts)),
       holders: [...holders],
+      lists,
       overdue,
       freeAt,
       read: this.#last !== undefined ? 1 : (this.#cells.length * cellSize) / Math.max(1, pool.last - pool.first + 1),
@@ -185,6 +190,7 @@ export class PoolWatch {
       reader: new PoolReader(this.#registry, this.#namespace, pool),
       growth: new Growth(clock),
       holders: [],
+      lists: new PoolLists(cellSize === 1 ? mostSingle : mostListed),
       overdue: { count: 0, first: undefined },
       freeAt: undefined,
       clock,
@@ -197,7 +203,8 @@ export class PoolWatch {
     const { reader, growth } = reading;
     const deadline = monotonic(this.#clock) + timeALook;
     for (let pages = 0; pages < pagesALook && monotonic(this.#clock) <= deadline && !reader.isDone; pages++) {
-      for (const { recents: _, ...record } of await reader.page()) {
+      for (const { recents: _, ...rest } of await reader.page()) {
+        const record = { ...rest, readAt: reading.clock };
         this.#count(reading, record);
         growth.add(record);
       }
@@ -206,14 +213,15 @@ export class PoolWatch {
     return reading;
   }
 
-  #count(reading: PoolReading, record: WorkerRecord): void {
+  #count(reading: PoolReading, record: ReadRecord): void {
     while (record.workerId > reading.open.last) this.#close(reading);
     countRecord(reading.open.counts, record);
     if (reading.cellSize === 1) reading.open.record = record;
+    reading.lists.add(record);
     if (record.state === "resting") reading.freeAt = Math.min(record.until, reading.freeAt ?? Infinity);
     if (record.state !== "live") return;
     if (reading.holders.length < mostHolders) reading.holders.push(record);
-    if (record.until - reading.clock >= (record.until - record.seenClock) * late) return;
+    if (!isOverdue(record)) return;
     const { count, first = record } = reading.overdue;
     reading.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
   }

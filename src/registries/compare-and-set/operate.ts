@@ -1,5 +1,6 @@
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
+import { isSkewOfWait } from "../../rule/limits.ts";
 import { Beaten, Changed, Unanswered } from "./store.ts";
 
 /** The circumstances of one attempt. */
@@ -25,6 +26,8 @@ interface Operated {
   readonly silent: (cause: Unanswered) => SnowleaseError;
 }
 
+/** From how long a wait on the clock of a request counts as old, ms: else a clock that is wrong by all that is tolerated would be tried over and over. */
+const shortestWait = 1000;
 /** Longest pause between two attempts where other writers are faster, ms. */
 const longestPause = 40;
 
@@ -43,15 +46,23 @@ export async function operate<Answer>(
   let lost: Unanswered | undefined;
   let races = 0;
   for (let late = false; ;) {
+    /** Which time the clock of this attempt stands for. */
+    let sent = begun;
     try {
       late = (await ready(deadline)) || late;
-      return await work({ deadline, waited: late ? Math.floor(monotonic(clock) - begun) : 0, races });
+      if (late) sent = monotonic(clock);
+      return await work({ deadline, waited: Math.floor(sent - begun), races });
     } catch (error) {
+      const now = monotonic(clock);
+      const wait = now - sent;
+      // Where a server lets requests wait, the next attempt sends a clock that is not as old.
+      const isOld = wait >= shortestWait && now < deadline && isSkewOfWait(error, wait);
       if (error instanceof Beaten) races++;
       else if (error instanceof Unanswered && repeatable) lost = error;
       else if (error instanceof Unanswered) throw silent(error);
-      else if (lost !== undefined && isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw silent(lost);
-      else if (!(error instanceof Changed)) throw error;
+      // Once an answer is unknown, it stays unknown, whatever refuses a later attempt.
+      else if (lost !== undefined && isSnowleaseError(error) && !isOld) throw silent(lost);
+      else if (!isOld && !(error instanceof Changed)) throw error;
       late ||= !(error instanceof Changed);
     }
     if (monotonic(clock) >= deadline) {

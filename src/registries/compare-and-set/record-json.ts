@@ -1,7 +1,8 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -35,6 +36,14 @@ export const metaFields: z.ZodType<MetaFields> = z.object({
 });
 
 export const eraFields: z.ZodType<Era> = z.object({ era: z.string(), quarantineEnd: z.int(), opensAt: z.int() });
+
+/** What is noted under a name without a namespace. */
+export const noteFields: z.ZodType<Note> = z.object({
+  era: z.string(),
+  quarantineEnd: z.int(),
+  opensAt: z.int(),
+  layout: z.string().optional(),
+});
 
 const recordShape = {
   workerId: z.int(),

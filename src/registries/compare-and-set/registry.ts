@@ -2,7 +2,8 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { type NamespaceState, openedEra } from "../../rule/era.ts";
 import { checkLayout, checkLimits } from "../../rule/limits.ts";
-import { checkNew } from "../../rule/namespace.ts";
+import { checkDrop, checkFinal, checkObstacle, droppedAnswer, noteOfDrop } from "../../rule/drop.ts";
+import { checkNew, existingNamespaces } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { grantOf } from "../../rule/pool.ts";
 import { readReceipt } from "../../rule/receipt.ts";
@@ -10,9 +11,19 @@ import {
   decideUnknownRelease,
   decideUnknownRenewal,
   eraToNote,
+  type Note,
   type UnknownNamespace,
 } from "../../rule/unknown-namespace.ts";
-import type { ClaimRequest, Lost, Pin, Registry, RenewRequest, WorkerRecord } from "../../rule/registry.ts";
+import type {
+  ClaimRequest,
+  Dropped,
+  DropRequest,
+  Lost,
+  Pin,
+  Registry,
+  RenewRequest,
+  WorkerRecord,
+} from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict } from "../../rule/verdict.ts";
 import { checkClaim, forced, forceRefusal, noNamespace } from "../../rule/window.ts";
@@ -32,6 +43,7 @@ const longestPage = 10_000;
 
 const repeatable = { repeatable: true };
 const once = { repeatable: false };
+const glance = { ...repeatable, glances: true };
 const lost: Lost = { outcome: "lost" };
 
 /** The registry in a store with compare-and-set: every operation, but for how the store reads and writes. */
@@ -63,6 +75,13 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         const state = await attempt.look();
         return state && infoOf(state);
       }),
+
+    namespaces: (page = {}) =>
+      existingNamespaces(
+        store.names(page.after ?? ""),
+        (name) => store.attempt(name, glance, (attempt) => attempt.look()),
+        page,
+      ),
 
     receiptKey: (namespace) =>
       store.attempt(namespace, repeatable, async (attempt) => (await attempt.look())?.receiptKey),
@@ -155,6 +174,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
     unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
     ...(store.pinsTogether && { pinAll, unpinAll }),
+    ...(store.drops === true && { dropNamespace }),
 
     endQuarantine: (request) =>
       store.attempt(request.namespace, repeatable, async (attempt) => {
@@ -271,6 +291,37 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     if (before === undefined || after === undefined) return;
     if (end === undefined) await attempt.renew({ before, after });
     else await attempt.end({ before, after }, end);
+  }
+
+  async function dropNamespace(request: DropRequest): Promise<Dropped> {
+    checkFinal(request);
+    const { namespace, final = false } = request;
+    const dropped = await dropOnce(request);
+    await store.sweep?.(namespace, final);
+    if (dropped === undefined) throw noNamespace(namespace);
+    return dropped;
+  }
+
+  /** Undefined where the namespace does not exist: something may be left of it all the same. */
+  function dropOnce(request: DropRequest): Promise<Dropped | undefined> {
+    /** What an attempt with an unknown answer may have noted. */
+    let sent: Note | undefined;
+    return store.attempt(request.namespace, repeatable, async (attempt) => {
+      const { dropping } = attempt;
+      if (dropping === undefined) throw new Error("an attempt of a store that drops namespaces cannot do so");
+      if (request.final === true) {
+        await dropping.dropFinally();
+        return droppedAnswer(undefined);
+      }
+      const state = await attempt.look();
+      if (state === undefined) return sent && droppedAnswer(sent);
+      checkDrop(request, state, title);
+      const { obstacle, isUsed } = await dropping.contents();
+      checkObstacle(request.namespace, obstacle, state.clock);
+      sent = noteOfDrop(state, isUsed, eraMark);
+      await dropping.drop(sent);
+      return droppedAnswer(sent);
+    });
   }
 
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {

@@ -11,7 +11,7 @@ import type {
   WorkersPage,
 } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
-import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
+import type { Note, UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
@@ -74,7 +74,7 @@ export interface StoreAttempt<Row extends VersionedRecord> {
    */
   create(layout: string, request: Partial<NamespaceLimits> & Pick<InitRequest, "new">): Promise<StoredNamespace>;
   /** Notes an era under the name. Takes effect only where the namespace still does not exist, and the note is as it was read. */
-  note(era: Era): Promise<void>;
+  note(note: Note): Promise<void>;
   /**
    * Stores another era of the namespace that was read. Takes effect only where `before`, the record that a receipt contradicts, still
    * stands; it is left out where an operator ends a quarantine.
@@ -93,8 +93,24 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   pin(changes: readonly RecordChange<Row | undefined>[]): Promise<void>;
   /** `after` is undefined for a worker ID without a claim: its record is deleted. */
   unpin(changes: readonly RecordChange<Row, Stored | undefined>[]): Promise<void>;
+  /** What the store does to end a namespace. Absent where it cannot do that safely. */
+  readonly dropping?: NamespaceDrop | undefined;
   /** Called where a holder asks for a claim that is over. */
   lost?(key: ClaimKey, before: Row | undefined): Promise<void>;
+}
+
+/** How an attempt ends a namespace. */
+export interface NamespaceDrop {
+  /**
+   * A record of the namespace that was read that stands in the way of a drop: `isObstacle` in rule/drop.ts. `isUsed`: whether any worker ID
+   * of it may have a record, also one that a claim writes meanwhile.
+   * @throws SnowleaseError CONFIG_INVALID where programs without windows take worker IDs of it.
+   */
+  contents(): Promise<{ readonly obstacle: Stored | undefined; readonly isUsed: boolean }>;
+  /** Deletes the namespace that was read, and notes this. Takes effect only where its era is as it was read. */
+  drop(note: Note): Promise<void>;
+  /** Deletes all that is, or was, of a trial's namespace. May be repeated. */
+  dropFinally(): Promise<void>;
 }
 
 /** One try of a claim. How it searches is the store's own. */
@@ -119,15 +135,25 @@ export interface CompareAndSetStore<Row extends VersionedRecord> extends Require
   readonly title: string;
   /** Whether one write may pin several worker IDs. */
   readonly pinsTogether: boolean;
+  /** Whether its attempts are able to end namespaces: `StoreAttempt.dropping`. Default false. */
+  readonly drops?: boolean;
+  /**
+   * Deletes what is left of a namespace that was dropped and does not exist, but for its note; `final`: that, too. A record stays whose
+   * window has not passed: it was written while the namespace was dropped. Absent where nothing is left.
+   */
+  sweep?(namespace: string, final: boolean): Promise<void>;
   /**
    * Runs attempts until one is done, within the operation's deadline. `repeatable`: whether another attempt may follow one with an
-   * unknown answer, and finds out by itself whether it was done.
+   * unknown answer, and finds out by itself whether it was done. `glances`: it is no namespace that this client uses, and the store
+   * remembers nothing of it.
    */
   attempt<Answer>(
     namespace: string,
-    options: { readonly repeatable: boolean },
+    options: { readonly repeatable: boolean; readonly glances?: boolean },
     work: (attempt: StoreAttempt<Row>) => Promise<Answer>,
   ): Promise<Answer>;
+  /** Names under which there may be a namespace, in ascending order. Those up to `after` may be left out. */
+  names(after: string): AsyncIterable<string>;
   /** All worker IDs above `after`, in ascending order. `state`: others may be left out. */
   pages(
     namespace: string,

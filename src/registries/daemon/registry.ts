@@ -1,5 +1,11 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { type ErrorCode, ignoreRefusal, isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
+import {
+  configInvalid,
+  type ErrorCode,
+  ignoreRefusal,
+  isSnowleaseError,
+  type SnowleaseError,
+} from "../../id/errors.ts";
 import type {
   ClaimKey,
   ClaimRequest,
@@ -60,6 +66,7 @@ const elsewhere: LostElsewhere = { outcome: "lost", reason: "forgotten", elsewhe
 
 const defaultTimeout = 5000;
 const defaultLimit = 1000;
+const mostNames = 10_000;
 /** Doubted leases that are remembered: once one is, claims wait for all addresses, so there are few. */
 const mostDoubted = 10_000;
 /** At most so many preferred worker IDs are looked at by any registry. */
@@ -90,7 +97,15 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     where: PathParameters,
     { body, query, receipt, repeatable = true }: CallInput<NoInfer<Body>, NoInfer<Query>> = {},
   ): Promise<Reply<Answer>> {
-    return transport.call({ method, path: filled(path, where) + queryOf(query), body, receipt, answer, repeatable });
+    const sent = body && ((waited: number): Body => presentBody(body, waited));
+    return transport.call({
+      method,
+      path: filled(path, where) + queryOf(query),
+      body: sent,
+      receipt,
+      answer,
+      repeatable,
+    });
   }
 
   async function call<Answer, Body, Query extends object | undefined>(
@@ -103,11 +118,11 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
 
   async function claim(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
     const { namespace, holder, lead: leadMs, clock: now, window: windowMs, recall: receipt, ...rest } = request;
-    const { token, workerId, pool, layout, reuse, continues, limits } = rest;
+    const { token, workerId, pool, layout, reuse, continues, limits, shared } = rest;
     const { host, ip, pid, instance } = holder;
     const preferred = rest.preferred?.slice(0, mostPreferred);
     // Field by field: not every name of the port is one of the API.
-    const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
+    const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits, shared };
     try {
       const body = { ...what, host, ip, pid, instance };
       return grantFrom(await reply(leases.claim, { namespace }, { body, receipt }));
@@ -126,7 +141,9 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     doubted.delete(claimName(request));
     const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
     const body = { token, fence, now, ...turnsJson(request), ...usage };
-    return orLost(reply(leases.release, { namespace, workerId }, { body, receipt }), () => ({ outcome: "released" }));
+    return orLost(reply(leases.releaseByDelete, { namespace, workerId }, { body, receipt }), () => ({
+      outcome: "released",
+    }));
   }
 
   /** A claim at one of several addresses. Refuses addresses of different registries. */
@@ -179,6 +196,21 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return instead("NOT_FOUND", undefined, call(namespaces.read, { namespace }));
     },
 
+    async namespaces({ after, limit = defaultLimit } = {}) {
+      try {
+        const pages = await pagesOf(Math.min(limit, mostNames), after, async (left, after) => {
+          const { namespaces: rows, next } = await call(namespaces.list, {}, { query: { after, limit: left } });
+          return { rows, next };
+        });
+        return pages.flat();
+      } catch (error) {
+        if (!isSnowleaseError(error, "NOT_FOUND")) throw error;
+        throw configInvalid(
+          "This daemon cannot list namespaces: it is of an earlier version, or its registry cannot; update it, or name the registry itself with `--registry`.",
+        );
+      }
+    },
+
     claim: addresses.length > 1 ? claimComparing : claim,
 
     async renew(request) {
@@ -220,7 +252,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     async history(namespace, workerId, { from, until, limit = defaultLimit } = {}) {
-      const pages = await pagesOf(limit, undefined, (left, before) => {
+      const pages = await pagesOf(limit, undefined, (left, before: number | undefined) => {
         const query = { from, until, before, limit: left };
         return instead("NOT_FOUND", { rows: [] }, call(workers.history, { namespace, workerId }, { query }));
       });
@@ -266,6 +298,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return call(namespaces.endQuarantine, { namespace }, { body: { era } });
     },
 
+    dropNamespace({ namespace, ...body }) {
+      return call(namespaces.drop, { namespace }, { body, repeatable: false });
+    },
+
     async ping() {
       const { registry: _, ...pong } = await call(readiness, {});
       return pong;
@@ -275,6 +311,12 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       transport.close();
     },
   };
+}
+
+/** What an attempt sends: with the clock of the call's beginning, its caller's clock would seem to be turned back. */
+function presentBody<Body>(body: Body, waited: number): Body {
+  const { now } = body as { readonly now?: unknown };
+  return typeof now === "number" ? { ...body, now: now + waited } : body;
 }
 
 function claimName({ namespace, workerId, fence }: Omit<ClaimKey, "token">): string {
@@ -287,7 +329,7 @@ function filled(path: string, where: PathParameters): string {
 
 function queryOf(parameters: object = {}): string {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
+  return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
 }
 
 /** The answer; or `value`, where the daemon refuses with this code. */
@@ -326,10 +368,10 @@ function detailOf<Detail>(error: unknown, name: string, schema: Schema<Detail>):
 }
 
 /** Asks for pages until they have `limit` rows, or there are no more. */
-async function pagesOf<Row>(
+async function pagesOf<Row, Place extends number | string>(
   limit: number,
-  first: number | undefined,
-  ask: (left: number, next: number | undefined) => Promise<{ rows: readonly Row[]; next?: number | undefined }>,
+  first: Place | undefined,
+  ask: (left: number, next: Place | undefined) => Promise<{ rows: readonly Row[]; next?: Place | undefined }>,
 ): Promise<(readonly Row[])[]> {
   const pages: (readonly Row[])[] = [];
   let left = limit;

@@ -7,19 +7,21 @@ import {
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";
 import { anyProblem, knownCode } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
 import { answerTo } from "../http-answer.ts";
 import { Deadlines } from "../deadlines.ts";
+import { adviceOnScheme, reasonIn, speechIn } from "../port-speech.ts";
 import type { ClientTls } from "../client-tls.ts";
 
 interface ApiCall<Answer> {
   readonly method: string;
   readonly path: string;
-  readonly body: unknown;
+  /** The body of an attempt that is sent so many ms after the call began; undefined: there is none. */
+  readonly body: ((waited: number) => unknown) | undefined;
   /** For the header of receipts. */
   readonly receipt: string | undefined;
   /** What a success looks like; undefined: there is nothing to read. */
@@ -61,6 +63,8 @@ export interface TransportOptions {
 
 /** Longest answer that is read, bytes. */
 const longestAnswer = 4 * 1024 * 1024;
+/** A daemon refuses so before it looks whether the call is a repetition: it says nothing of an attempt before. */
+const blindRefusals: ReadonlySet<ErrorCode> = new Set(["CLOCK_SKEW", "QUARANTINE", "RATE_LIMITED"]);
 /** Idle connections are kept so many, and no more are opened at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
 
@@ -72,6 +76,17 @@ interface DaemonTarget {
   readonly path: string;
   readonly send: typeof requestPlain;
   readonly agent: Agent;
+}
+
+/** How far a call is. */
+interface Attempts {
+  /** On the monotonic clock, ms. */
+  readonly begun: number;
+  readonly deadline: number;
+  /** How many were made. */
+  made: number;
+  /** Whether one of them may have been applied. */
+  mayBeDone: boolean;
 }
 
 type CallOutcome<Answer> =
@@ -104,7 +119,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   /** Asks each address in turn, until one has an answer that no other would change. */
   async function round<Answer>(
     call: ApiCall<Answer>,
-    deadline: number,
+    attempts: Attempts,
   ): Promise<Exclude<CallOutcome<Answer>, FailedCall> | readonly FailedCall[]> {
     const start = favourite;
     const failures: FailedCall[] = [];
@@ -112,11 +127,14 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
       const at = (start + i) % targets.length;
       const target = targets[at] as DaemonTarget;
       // A silent daemon must leave the others their share of the time.
-      const share = (deadline - monotonic(clock)) / (targets.length - i);
+      const now = monotonic(clock);
+      const share = (attempts.deadline - now) / (targets.length - i);
       if (share <= 0) break;
-      const attempt = await exchange(target, call, share, deadlines);
+      const waited = attempts.made++ === 0 ? 0 : Math.floor(now - attempts.begun);
+      const attempt = await exchange(target, call, share, deadlines, waited);
       if (attempt.outcome === "answered") favourite = at;
       if (attempt.outcome !== "failed") return attempt;
+      attempts.mayBeDone ||= attempt.sent && call.method !== "GET";
       failures.push(attempt);
       if (attempt.sent && !call.repeatable) break;
     }
@@ -125,15 +143,17 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
 
   return {
     async call(call) {
-      const deadline = monotonic(clock) + operationTimeout;
+      const begun = monotonic(clock);
+      const deadline = begun + operationTimeout;
+      const attempts: Attempts = { begun, deadline, made: 0, mayBeDone: false };
       /** Why the registry behind a daemon did not answer: the last attempt may be too short to hear it again. */
       let why: SnowleaseError | undefined;
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
-        const attempt = await round(call, deadline);
+        const attempt = await round(call, attempts);
         if ("outcome" in attempt) {
           if (attempt.outcome === "answered") return attempt;
-          throw attempt.error;
+          throw attempts.mayBeDone ? withDoubt(attempt.error) : attempt.error;
         }
         const mayRepeat = call.repeatable || !attempt.some(({ sent }) => sent);
         const wait = mayRepeat ? Math.max(pause, passesIn(attempt)) : Infinity;
@@ -141,7 +161,8 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
         if (failure?.told === true && failure.error.code === "REGISTRY_UNAVAILABLE") why = failure.error;
         if (monotonic(clock) + wait >= deadline) {
           const { error = late(targets, operationTimeout) } = failure ?? {};
-          throw error.code === "REGISTRY_UNAVAILABLE" ? (why ?? error) : error;
+          if (error.code === "REGISTRY_UNAVAILABLE") throw why ?? error;
+          throw attempts.mayBeDone ? withDoubt(error) : error;
         }
         await clock.sleep(wait);
       }
@@ -219,8 +240,9 @@ async function exchange<Answer>(
   call: ApiCall<Answer>,
   timeout: number,
   deadlines: Deadlines,
+  waited = 0,
 ): Promise<CallOutcome<Answer>> {
-  const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+  const body = call.body === undefined ? undefined : JSON.stringify(call.body(waited));
   const request = target.send({
     ...target.options,
     agent: target.agent,
@@ -242,7 +264,7 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
-    const { advice, lasting } = adviceOn(cause);
+    const { advice, lasting } = adviceOn(cause, target);
     const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
     return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
   }
@@ -281,14 +303,18 @@ function read<Answer>(
 /** Several addresses of one name that all refuse make an error without a message. */
 function reasonOf(cause: unknown): string {
   const { message = "", code = "no reason given" } = cause as Partial<NodeJS.ErrnoException>;
-  return message || code;
+  return reasonIn(message) || code;
 }
 
 /** What to do about it, and whether it lasts until then. */
-function adviceOn(cause: unknown): { readonly advice: string; readonly lasting: boolean } {
+function adviceOn(cause: unknown, target: DaemonTarget): { readonly advice: string; readonly lasting: boolean } {
   const { code = "" } = cause as NodeJS.ErrnoException;
+  const [scheme = ""] = target.shown.split(":");
+  const other = adviceOnScheme(speechIn(cause), scheme);
+  if (other !== undefined) return { advice: other, lasting: /SSL|TLS/.test(code) };
   // One side refused the other's certificate.
   if (/CERT|SIGNATURE|SSL|TLS/.test(code)) return { advice: "check `tlsCa`, `tlsCert` and `tlsKey`", lasting: true };
+  if (code.startsWith("HPE_")) return { advice: "what answers is no HTTP server; check the address", lasting: false };
   if (code === "EACCES") return { advice: "join the group that its socket is for", lasting: true };
   return { advice: "check that it runs", lasting: false };
 }
@@ -313,6 +339,14 @@ function unavailable(
 ): SnowleaseError {
   const details = { address, ...(lasting && { lasting }) };
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The daemon at ${address} ${what}.`, details, { cause });
+}
+
+/** The error of a call of which an earlier attempt may have been applied. */
+function withDoubt(error: SnowleaseError): SnowleaseError {
+  if (!blindRefusals.has(error.code)) return error;
+  const what = "A request had no answer, and its repetition was refused";
+  const message = `${what} (${error.message}): whether the first one was done is not known; try again.`;
+  return new SnowleaseError("REGISTRY_UNAVAILABLE", message, {}, { cause: error });
 }
 
 function late(targets: readonly DaemonTarget[], timeout: number): SnowleaseError {

@@ -1,15 +1,18 @@
 import { isIn } from "../../id/pool-bounds.ts";
+import { isObstacle } from "../../rule/drop.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import { endedRow } from "../compare-and-set/claim-row.ts";
 import { together } from "../compare-and-set/decide.ts";
 import {
   Changed,
   type ClaimAttempt,
+  type NamespaceDrop,
   type RecordChange,
   type Snapshot,
   type SnapshotPurpose,
@@ -17,8 +20,8 @@ import {
   type StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
-import { endOf, type Keys, poolIn } from "./keys.ts";
-import { type EtcdRecord, eraText, metaText, readNumber, readRecord } from "./records.ts";
+import { endOf, type Keys, numberIn, poolIn } from "./keys.ts";
+import { type EtcdRecord, eraText, metaText, noteText, readNumber, readRecord } from "./records.ts";
 import type { EtcdNamespace, EtcdStore, EtcdTry, NamespaceRead } from "./store.ts";
 import { type Entry, type EtcdTransaction, type Expected, type KeyWrite, mostOperations } from "./transaction.ts";
 import { type KeyChange, changeOf, commit, rowWrites } from "./writes.ts";
@@ -59,9 +62,9 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
     throw new Changed("the namespace was created");
   }
 
-  async note(noted: Era): Promise<void> {
+  async note(noted: Note): Promise<void> {
     const unknown = this.#read?.unknown;
-    const value = eraText(noted, unknown?.note);
+    const value = noteText(noted, unknown?.note);
     await this.#tx.commit(this.#unmade(unknown), [{ key: this.#keys.era, value }]);
   }
 
@@ -141,6 +144,44 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
     };
   }
 
+  get dropping(): NamespaceDrop {
+    const [tx, { all, era, meta, workers, worker }] = [this.#tx, this.#keys];
+    /** The cluster's revision before the records were read. */
+    let since = "0";
+    return {
+      contents: async () => {
+        since = tx.revision;
+        const { clock } = this.#state;
+        let isUsed = false;
+        for (let from = workers; ;) {
+          const found = await tx.list({ from, end: endOf(workers), limit: mostListed });
+          const records = found.map((entry) => readRecord(entry, numberIn(entry.key) ?? -1).record);
+          isUsed ||= records.length > 0;
+          const obstacle = records.find((record) => isObstacle(record, clock));
+          const last = records.at(-1);
+          if (obstacle !== undefined || last === undefined) return { obstacle, isUsed };
+          from = worker(last.workerId + 1);
+        }
+      },
+      drop: async (note) => {
+        await tx.commit(
+          [
+            { key: meta, before: this.#state.meta },
+            { key: workers, end: endOf(workers), since },
+          ],
+          [
+            { key: all, value: undefined, end: era },
+            { key: `${era}\0`, value: undefined, end: endOf(all) },
+            { key: era, value: noteText(note) },
+          ],
+        );
+      },
+      dropFinally: async () => {
+        await tx.commit([], [{ key: all, value: undefined, end: endOf(all) }]);
+      },
+    };
+  }
+
   #commit(changes: readonly KeyChange[]): Promise<string> {
     return commit(this.#tx, this.#keys, this.#state, changes);
   }
@@ -157,6 +198,8 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
   }
 }
 
+/** Records that a drop reads at once: with all of their recents, some 9 MB. */
+const mostListed = 100;
 /** Pools whose hints one transaction lowers. */
 const mostHints = mostOperations - 4;
 

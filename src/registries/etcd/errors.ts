@@ -1,4 +1,5 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { adviceOnScheme, reasonIn, speechIn } from "../port-speech.ts";
 
 /** The status codes of gRPC that this registry tells apart. */
 const status = { permissionDenied: 7, unauthenticated: 16 } as const;
@@ -61,12 +62,19 @@ export function replyError(cause: EtcdRefusal, where: string, hasLogin: boolean)
 }
 
 /** No member answered in time. `sent`: the operation may have been done. */
-export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
-  const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
+export function silentError(
+  where: string,
+  timeout: number,
+  sent: boolean,
+  cause?: unknown,
+  scheme: string = "etcd",
+): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${reasonIn(cause.message)})` : "";
+  const advice = adviceOnScheme(speechIn(cause), scheme) ?? unavailable.advice;
   const done = sent ? "whether it did what was asked is not known" : "nothing was changed";
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `etcd ${where} did not answer within ${timeout} ms${said}; ${done}; ${unavailable.advice}.`,
+    `etcd ${where} did not answer within ${timeout} ms${said}; ${done}; ${advice}.`,
     {},
     { cause },
   );

@@ -1,6 +1,6 @@
 import { Agent, type OutgoingHttpHeaders, request as requestPlain } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
@@ -158,7 +158,9 @@ export function gatewayTo(
       if ("json" in answer) return answer;
       const { cause, sent } = answer;
       if (sent && writes) throw new Unanswered(cause instanceof Error ? cause.message : "no answer", { cause });
-      if (monotonic(clock) + pause >= deadline) throw silentError(where, operationTimeout, false, cause);
+      if (monotonic(clock) + pause >= deadline) {
+        throw silentError(where, operationTimeout, false, cause, tls === undefined ? "etcd" : "etcds");
+      }
       await clock.sleep(pause);
     }
   }

@@ -43,6 +43,11 @@ export class Keys {
     return `${this.#root}/bands`;
   }
 
+  /** The beginning of all keys. */
+  get all(): string {
+    return `${this.#root}/`;
+  }
+
   /** The beginning of the keys of all records. */
   get workers(): string {
     return `${this.#root}/worker/`;

@@ -1,12 +1,14 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { Band } from "../bands.ts";
 import {
   eraFields,
+  noteFields,
   type StoredJson,
   metaFields,
   recordFields,
@@ -50,13 +52,21 @@ export function metaText({ info, era, receiptKey }: NewNamespace, before?: Entry
   return JSON.stringify({ ...(before && (readJson(before) as StoredJson)), ...known });
 }
 
-/** The value of `before` with another era; without one, the note of an era. */
+/** The value of `before` with another era. */
 export function eraText({ era, quarantineEnd, opensAt }: Era, before?: Entry): string {
   return JSON.stringify({ ...(before && (readJson(before) as StoredJson)), era, quarantineEnd, opensAt });
 }
 
-export function readEra(entry: Entry): Era {
-  return read(eraFields, entry);
+/** What is noted under a name without a namespace. `before`: as above. */
+export function noteText({ layout, ...era }: Note, before?: Entry): string {
+  return JSON.stringify({
+    ...(JSON.parse(eraText(era, before)) as StoredJson),
+    ...(layout !== undefined && { layout }),
+  });
+}
+
+export function readNote(entry: Entry): Note {
+  return read(noteFields, entry);
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */

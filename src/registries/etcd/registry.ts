@@ -65,9 +65,12 @@ export async function etcdRegistry(
     kind: "etcd",
     title: store.title,
     pinsTogether: false,
+    drops: true,
 
     attempt: (namespace, options, work) =>
       store.run((tried) => work(new EtcdAttempt(store, store.keys(namespace), tried)), options),
+
+    names: (after) => store.names(after),
 
     async *pages(namespace, { after = -1, state }) {
       // Every program that takes worker IDs here keeps a window.

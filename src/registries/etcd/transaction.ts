@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import type { AnswerClock } from "../answer-clock.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { nonsense } from "./errors.ts";
@@ -27,10 +27,18 @@ export interface Expected {
   readonly before: Pick<Entry, "revision"> | undefined;
 }
 
-/** A write; `value` undefined deletes the key. */
+/** A condition of a write: no key from `key` on and before `end` was written since this revision of the cluster. */
+interface UnchangedRange {
+  readonly key: string;
+  readonly end: string;
+  readonly since: string;
+}
+
+/** A write; `value` undefined deletes the key, or all keys from it on and before `end`. */
 export interface KeyWrite {
   readonly key: string;
   readonly value: string | undefined;
+  readonly end?: string | undefined;
 }
 
 const kv = z.object({ key: z.string(), value: z.string().default(""), mod_revision: z.string() });
@@ -65,6 +73,8 @@ export const mostOperations = 128;
 export class EtcdTransaction {
   /** The clock of the member that answered last. */
   clock: AnswerClock | undefined;
+  /** The cluster's revision at the last answer. */
+  revision = "0";
   readonly #gateway: Gateway;
   readonly #deadline: number;
   #batch: ReadBatch | undefined;
@@ -101,15 +111,20 @@ export class EtcdTransaction {
    * Writes all or none. Returns the revision that the written keys have from now on.
    * @throws Beaten where a condition does not hold, Unanswered where the answer is missing.
    */
-  async commit(conditions: readonly Expected[], writes: readonly KeyWrite[]): Promise<string> {
-    const compare = conditions.map(({ key, before }) =>
-      before === undefined
-        ? { key: bytesOf(key), target: "CREATE", result: "EQUAL", create_revision: "0" }
-        : { key: bytesOf(key), target: "MOD", result: "EQUAL", mod_revision: before.revision },
-    );
-    const success = writes.map(({ key, value }) =>
+  async commit(conditions: readonly (Expected | UnchangedRange)[], writes: readonly KeyWrite[]): Promise<string> {
+    const compare = conditions.map((condition) => {
+      const key = bytesOf(condition.key);
+      if ("since" in condition) {
+        const later = String(BigInt(condition.since) + 1n);
+        return { key, range_end: bytesOf(condition.end), target: "MOD", result: "LESS", mod_revision: later };
+      }
+      return condition.before === undefined
+        ? { key, target: "CREATE", result: "EQUAL", create_revision: "0" }
+        : { key, target: "MOD", result: "EQUAL", mod_revision: condition.before.revision };
+    });
+    const success = writes.map(({ key, value, end }) =>
       value === undefined
-        ? { request_delete_range: { key: bytesOf(key) } }
+        ? { request_delete_range: { key: bytesOf(key), ...(end !== undefined && { range_end: bytesOf(end) }) } }
         : { request_put: { key: bytesOf(key), value: bytesOf(value) } },
     );
     const { succeeded, header } = await this.#send({ compare, success }, true);
@@ -154,7 +169,10 @@ export class EtcdTransaction {
     const { json, clock } = await this.#gateway.call("kv/txn", body, { deadline: this.#deadline, writes });
     this.clock = clock;
     const answer = reply.safeParse(json);
-    if (answer.success) return answer.data;
+    if (answer.success) {
+      this.revision = answer.data.header.revision;
+      return answer.data;
+    }
     throw nonsense(this.#gateway.where, json);
   }
 }

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
 import { type NamespaceState, openedEra } from "../../rule/era.ts";
+import { checkDrop, checkFinal, checkObstacle, droppedAnswer, noteOfDrop } from "../../rule/drop.ts";
 import { checkNew, checkUnnoted } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { decideClaim, grantOf } from "../../rule/pool.ts";
@@ -39,6 +40,8 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
         const space = step.find(namespace);
         return space && infoOf(stateOf(step, space));
       }),
+
+    namespaces: ({ after = "", limit = 1000 } = {}) => read((step) => step.names(after, Math.min(limit, longestPage))),
 
     receiptKey: (namespace) => read((step) => step.find(namespace)?.receiptKey),
 
@@ -130,6 +133,24 @@ export function operationsInOneStep({ title, read, write }: StepStore): Omit<Reg
         const made = separated(state);
         space.replace(made);
         return infoOf({ ...state, ...made.era, info: made.info });
+      }),
+
+    dropNamespace: (request) =>
+      write((step) => {
+        const { namespace, final = false } = request;
+        checkFinal(request);
+        if (final) {
+          step.drop(namespace, undefined);
+          return droppedAnswer(undefined);
+        }
+        const space = present(step, namespace);
+        space.checkClock?.();
+        const state = stateOf(step, space);
+        checkDrop(request, state, title);
+        checkObstacle(namespace, space.obstacle(step.now), step.now);
+        const note = noteOfDrop(state, space.isUsed, eraMark);
+        step.drop(namespace, note);
+        return droppedAnswer(note);
       }),
 
     async prune(namespace, before) {

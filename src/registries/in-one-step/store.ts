@@ -3,6 +3,7 @@ import type { ClaimRequest, HistoryRow, WorkerState } from "../../rule/registry.
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -30,12 +31,16 @@ export interface Step {
   /** How long the operation waited for its turn, ms. */
   readonly waited: number;
   find(namespace: string): StepNamespace | undefined;
-  /** The era that was noted under a name without a namespace. */
-  noted(namespace: string): Era | undefined;
+  /** The names of the namespaces behind `after`, in ascending order. */
+  names(after: string, limit: number): readonly string[];
+  /** What was noted under a name without a namespace. */
+  noted(namespace: string): Note | undefined;
   /** Notes an era under a name without a namespace: `rule/unknown-namespace.ts`. */
-  note(namespace: string, era: Era): void;
+  note(namespace: string, note: Note): void;
   /** Creates a namespace that does not exist yet, in place of what was noted under its name. */
   create(namespace: string, made: NewNamespace): StepNamespace;
+  /** Deletes a namespace with all that is in it, and notes this under its name; undefined: deletes what is noted there, too. */
+  drop(namespace: string, note: Note | undefined): void;
 }
 
 /** A namespace during one step: its records, and the history of its claims. */
@@ -63,6 +68,10 @@ export interface StepNamespace extends PoolView {
   noteClaim(claim: HistoryRow, before: Stored | undefined): void;
   /** Notes how the claim of this record ended, and where its window then stood; changes nothing where that was noted before. */
   noteEnd(record: Stored, endedAt: number, end: NonNullable<HistoryRow["end"]>): void;
+  /** A record that stands in the way of a drop: `isObstacle` in rule/drop.ts. */
+  obstacle(now: number): Stored | undefined;
+  /** Whether there is any record. */
+  readonly isUsed: boolean;
   /** Records in ascending order, from the first worker ID above `after`. `now` decides about their states. */
   list(state: WorkerState | undefined, after: number, limit: number, now: number): ListPart<Stored>;
   /** The claims of a worker ID whose fence is below `before` and whose window meets the times, newest first. */

@@ -1,15 +1,18 @@
+import { isObstacle } from "../../rule/drop.ts";
 import type { Era } from "../../rule/era.ts";
 import { nextEra } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import { eraMark, newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import { endedRow } from "../compare-and-set/claim-row.ts";
 import { together } from "../compare-and-set/decide.ts";
 import {
   Changed,
   type ClaimAttempt,
+  type NamespaceDrop,
   type RecordChange,
   type Snapshot,
   type SnapshotPurpose,
@@ -20,7 +23,14 @@ import { beginClaim } from "./claim.ts";
 import type { Leases } from "./leases.ts";
 import type { LeaseNames } from "./objects.ts";
 import { factsObject, type LeaseRecord, notedObject, recordObject, withEra } from "./records.ts";
-import { type KubernetesNamespace, type KubernetesStore, type KubernetesTry, type FactsRead, readAt } from "./store.ts";
+import {
+  type KubernetesNamespace,
+  type KubernetesStore,
+  type KubernetesTry,
+  type FactsRead,
+  readAt,
+  recordsOf,
+} from "./store.ts";
 
 /*
  * Kubernetes writes one object at a time, so a record and the era of its namespace never change in one step. Each side looks at the other
@@ -65,8 +75,8 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
   }
 
   /** Namespace and note are one object: a note takes effect only where the namespace still does not exist. */
-  async note(era: Era): Promise<void> {
-    await this.leases.put(notedObject(this.names, era, this.#read?.unknown?.note));
+  async note(note: Note): Promise<void> {
+    await this.leases.put(notedObject(this.names, note, this.#read?.unknown?.note));
   }
 
   async putEra(era: Era, before?: { readonly row: LeaseRecord | undefined; readonly workerId: number }): Promise<void> {
@@ -87,7 +97,7 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
       together(workerIds.map((id) => readAt(this.leases, this.names, id)));
     const [{ state, unknown }, records] = await together([this.begin(), read()]);
     for (const row of records) await this.checkEra(row);
-    // Who is told to wait goes on with its window: a claim that this era beat must be seen, so its record is read behind the era.
+    // A holder that has to wait goes on with its window. A claim that this era beat must be seen, so its record is read after the era.
     const waits = state !== undefined && state.clock < state.opensAt;
     return { state, unknown, records: waits ? await read() : records };
   }
@@ -118,6 +128,23 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
       if (after === undefined) await this.leases.remove(before.object);
       else await this.leases.replace(recordObject(this.names, after, before, undefined));
     }
+  }
+
+  get dropping(): NamespaceDrop {
+    const { leases, names } = this;
+    return {
+      contents: async () => {
+        const { clock } = this.#state;
+        const records = await recordsOf(leases, names);
+        // Another process may write a first record before the namespace is gone.
+        return { obstacle: records.find(({ record }) => isObstacle(record, clock))?.record, isUsed: true };
+      },
+      drop: async (note) => void (await leases.replace(notedObject(names, note, this.#state.facts))),
+      dropFinally: async () => {
+        const facts = await leases.get(names.facts);
+        if (facts !== undefined) await leases.remove(facts);
+      },
+    };
   }
 
   /** Reads the namespace. */

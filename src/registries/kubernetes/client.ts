@@ -1,6 +1,6 @@
 import { Agent, type OutgoingHttpHeaders, request as requestPlain } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import type { ClientTls } from "../client-tls.ts";
 import type { KubernetesParts, KubernetesSettings } from "./address.ts";
@@ -13,7 +13,7 @@ import { noAccess, noLogin } from "./errors.ts";
  * one: no package that reads it has to be installed.
  */
 
-/** How requests show who sends them. */
+/** How requests show their sender. */
 export interface Login extends ClientTls {
   readonly token?: string | undefined;
 }

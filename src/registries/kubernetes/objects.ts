@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 
 /*
  * A registry is made of objects of the kind Lease (coordination.k8s.io/v1), which every cluster has. Nothing is installed.
@@ -8,7 +8,7 @@ import { z } from "zod";
  *     snowlease-NAMESPACE-hints        what a claim saw of the whole pool, for the next claims: never believed
  *     snowlease-NAMESPACE-worker-ID    the record of a worker ID, with its last claims
  *
- * The values are JSON in annotations. `spec` says for people who has what; it is never read. Labels are what claims select by. A `_` of a
+ * The values are JSON in annotations. `spec` shows people the holder of each; Snowlease never reads it. Labels are what claims select by. A `_` of a
  * namespace becomes a `-`.
  */
 
@@ -103,6 +103,13 @@ export class LeaseNames {
     const own = Object.entries(this.labels).map(([key, each]) => `${key}=${each}`);
     return [...own, label.worker, ...(value === undefined ? [] : [`${name}=${value}`])].join(",");
   }
+}
+
+/** The namespace that this object is the facts of; undefined for any other object, and for a name with a noted era alone. */
+export function namespaceOf({ metadata }: LeaseObject): string | undefined {
+  const namespace = metadata.labels[label.namespace]?.replace(/\.x$/, "") ?? "";
+  const isFacts = metadata.name === new LeaseNames(namespace).facts;
+  return isFacts && metadata.annotations[annotation.namespace] !== undefined ? namespace : undefined;
 }
 
 /** The value of a label for any text. */

@@ -1,12 +1,14 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   eraFields,
   metaFields,
+  noteFields,
   recordFields,
   recordJson,
   rowFields,
@@ -63,11 +65,18 @@ export function withEra(names: LeaseNames, { era, quarantineEnd, opensAt }: Era,
 /** The object of a namespace that does not exist, with an era that is noted for it. */
 export function notedObject(
   names: LeaseNames,
-  { era, quarantineEnd, opensAt }: Era,
+  { era, quarantineEnd, opensAt, layout }: Note,
   before: LeaseObject | undefined,
 ): LeaseObject {
-  const known = { ...readKnown(before, annotation.noted), era, quarantineEnd, opensAt };
-  return objectOf(names.facts, names.labels, before, { [annotation.noted]: known });
+  const known = {
+    ...readKnown(before, annotation.noted),
+    era,
+    quarantineEnd,
+    opensAt,
+    ...(layout !== undefined && { layout }),
+  };
+  // In the place of a namespace that is dropped, or of a note.
+  return objectOf(names.facts, names.labels, before, { [annotation.noted]: known, [annotation.namespace]: undefined });
 }
 
 /** What the object of a namespace says; undefined where that does not exist. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
@@ -83,9 +92,9 @@ export function readFacts(object: LeaseObject | undefined): StoredFacts | undefi
 }
 
 /** The era that is noted for a namespace that does not exist. */
-export function readNoted(object: LeaseObject | undefined): Era | undefined {
+export function readNoted(object: LeaseObject | undefined): Note | undefined {
   if (object?.metadata.annotations[annotation.noted] === undefined) return undefined;
-  return read(eraFields, object, annotation.noted);
+  return read(noteFields, object, annotation.noted);
 }
 
 /** The object of a record in the place of `before`. `row`: of a claim that ends with it. */
@@ -112,7 +121,7 @@ export function recordObject(
   return { ...made, spec: shownTo(kept, before?.object) };
 }
 
-/** What `kubectl get leases` shows: who has it, since when, and until when. */
+/** What `kubectl get leases` shows: the holder, and the begin and end of its lease. */
 function shownTo(
   { token, holder, claimedAt, seenClock, until, fence }: Stored,
   before: LeaseObject | undefined,

@@ -10,10 +10,10 @@ import { KubernetesAttempt } from "./attempt.ts";
 import { clientOf } from "./client.ts";
 import { findCluster } from "./cluster.ts";
 import { rehearse } from "./rehearsal.ts";
-import type { Leases } from "./leases.ts";
-import { LeaseNames } from "./objects.ts";
+import { label, LeaseNames, namespaceOf } from "./objects.ts";
 import { type LeaseRecord, readRows, schemaVersion, withRows } from "./records.ts";
-import { KubernetesStore, listedRecord, readAt } from "./store.ts";
+import { KubernetesStore, readAt, recordsOf } from "./store.ts";
+import { sweep } from "./sweep.ts";
 
 const durability =
   "Acknowledged writes survive as long as a majority of the disks of the cluster's etcd does: the API server answers once a majority has each; a backup that is put back loses what came after it.";
@@ -33,20 +33,21 @@ export async function kubernetesRegistry(
   const client = clientOf(cluster, { operationTimeout, clock });
   const store = new KubernetesStore(client, cluster.place, clock);
 
-  /** All records, by worker ID: the names of their objects are in another order. */
-  async function recordsOf(leases: Leases, names: LeaseNames): Promise<readonly LeaseRecord[]> {
-    const objects = await leases.listAll(names.selector(), "exact");
-    const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
-    return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
-  }
-
   const registry = compareAndSetRegistry<LeaseRecord>({
     kind: "kubernetes",
     title: store.title,
     pinsTogether: false,
+    drops: true,
+    sweep: (namespace, final) => sweep(store, new LeaseNames(namespace), final),
 
     attempt: (namespace, options, work) =>
       store.run((tried) => work(new KubernetesAttempt(store, new LeaseNames(namespace), tried)), options),
+
+    async *names() {
+      const selector = `${label.namespace},!${label.worker}`;
+      const objects = await store.run(({ leases }) => leases.listAll(selector, "exact"));
+      yield* objects.flatMap((object) => namespaceOf(object) ?? []).toSorted();
+    },
 
     async *pages(namespace, { after = -1, state }) {
       // Every program that takes worker IDs here keeps a window.

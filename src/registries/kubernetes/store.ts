@@ -127,3 +127,10 @@ export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecor
     throw error;
   }
 }
+
+/** All records, by worker ID: the names of their objects are in another order. */
+export async function recordsOf(leases: Leases, names: LeaseNames): Promise<readonly LeaseRecord[]> {
+  const objects = await leases.listAll(names.selector(), "exact");
+  const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
+  return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
+}

@@ -1,5 +1,6 @@
 import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
+import { isObstacle } from "../../rule/drop.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import { stateOf, type Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
@@ -38,6 +39,15 @@ export class MemoryNamespace extends MemoryRecords implements StepNamespace {
 
   replace(made: NewNamespace): void {
     this.#made = made;
+  }
+
+  obstacle(now: number): Stored | undefined {
+    for (const record of this.ascending(-1)) if (isObstacle(record, now)) return record;
+    return undefined;
+  }
+
+  get isUsed(): boolean {
+    return this.ascending(-1).next().done !== true;
   }
 
   noteClaim(claim: HistoryRow): void {

@@ -1,12 +1,9 @@
-import BTreeModule from "sorted-btree";
+import { BTree } from "../../vendor/sorted-btree.ts";
 import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { PoolView } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-
-// Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
-const BTree = "default" in BTreeModule ? BTreeModule.default : BTreeModule;
 
 type UntilKey = readonly [until: number, workerId: number];
 type UntilIndex = InstanceType<typeof BTree<UntilKey, Stored>>;

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import type { Era } from "../../rule/era.ts";
 import type { Registry } from "../../rule/registry.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import { operationsInOneStep } from "../in-one-step/registry.ts";
 import type { StepWork } from "../in-one-step/store.ts";
 import { MemoryNamespace } from "./namespace.ts";
@@ -11,7 +11,7 @@ const durability = "Nothing survives this process: for tests, and for handing a 
 export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock } = {}): Registry {
   const namespaces = new Map<string, MemoryNamespace>();
   /** By the names of namespaces that do not exist. */
-  const noted = new Map<string, Era>();
+  const noted = new Map<string, Note>();
 
   async function step<Answer>(work: StepWork<Answer>): Promise<Answer> {
     let created: (() => void) | undefined;
@@ -19,8 +19,13 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
       now: clock.now(),
       waited: 0,
       find: (namespace) => namespaces.get(namespace),
+      names: (after, limit) =>
+        [...namespaces.keys()]
+          .filter((name) => name > after)
+          .toSorted()
+          .slice(0, limit),
       noted: (namespace) => noted.get(namespace),
-      note: (namespace, era) => void noted.set(namespace, era),
+      note: (namespace, note) => void noted.set(namespace, note),
       create(namespace, made) {
         const space = new MemoryNamespace(made);
         created = () => {
@@ -28,6 +33,11 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
           noted.delete(namespace);
         };
         return space;
+      },
+      drop(namespace, note) {
+        namespaces.delete(namespace);
+        if (note === undefined) noted.delete(namespace);
+        else noted.set(namespace, note);
       },
     });
     // Not before the work has made its checks.

@@ -29,7 +29,7 @@ export interface RedisSettings {
 const database = integer(0, 1_000_000, { meaning: "Database number." });
 
 const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> = {
-  wait: integer(0, 100, { default: "0", meaning: "Replicas that have to confirm each claim and renewal." }),
+  wait: integer(0, 100, { default: "0", meaning: "Replicas that have to confirm each claim, renewal and pin." }),
   beside,
   maxLag: time("0", "1h", {
     // What `min-replicas-max-lag` lets an old primary do.
@@ -38,7 +38,8 @@ const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> =
   }),
   tls: truth({
     default: "false",
-    meaning: "TLS for sentinels and clusters, too, with the certificate checked; `rediss:` has it.",
+    meaning:
+      "TLS for sentinels and clusters, too, with the certificate checked; `rediss:` has it. The variable NODE_EXTRA_CA_CERTS names the file of an authority that Node does not know.",
     clientHas: true,
   }),
   sentinelUser: anyText({

@@ -39,16 +39,25 @@ export interface RedisConnection {
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when the deadline passes.
    */
   send(deadline: number, ...commands: readonly RedisCommand[]): Promise<readonly (RedisReply | Error)[]>;
+  /**
+   * The servers that have the keys: one, or each primary of a cluster. Each sends a command, and replies as above.
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE when the deadline passes.
+   */
+  primaries(deadline: number): Promise<readonly RedisPrimary[]>;
   /** The client itself, ready. */
   client(deadline: number): Promise<IoredisClient>;
   close(): Promise<void>;
 }
+
+/** Sends a command to one server. */
+type RedisPrimary = (command: RedisCommand) => Promise<RedisReply | Error>;
 
 /** @throws SnowleaseError CONFIG_INVALID for impossible settings, DRIVER_MISSING */
 export async function openConnection(address: ServerAddress, operationTimeout: number): Promise<RedisConnection> {
   const settings = readRedisSettings(address);
   const client = await makeClient(address, settings, operationTimeout);
   const where = whereOf(address.servers);
+  const scheme = address.scheme === "redis" && settings.tls ? "rediss" : address.scheme;
   /** Why the client failed to connect: it emits this, and rejects no promise with it. */
   let emitted: unknown;
   let attempt: Promise<void> | undefined;
@@ -80,7 +89,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(systemClock);
-      if (left <= 0) throw silentError(where, operationTimeout, false, emitted);
+      if (left <= 0) throw silentError(where, operationTimeout, false, emitted, scheme);
       if (isReady()) return;
       attempt ??= connect().finally(() => (attempt = undefined));
       const failed: unknown = await within(left, attempt).catch((error: unknown) => error);
@@ -93,24 +102,25 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     }
   }
 
-  /** `refused`: the reply to the same commands before. */
+  /** `refused`: the reply to the same commands before. `node`: the server of a cluster that gets them, whatever their keys. */
   async function exchange(
     commands: readonly RedisCommand[],
     deadline: number,
     refused: RedisReply | Error | undefined,
+    node: Pick<IoredisClient, "callBuffer"> = client,
   ): Promise<(RedisReply | Error)[]> {
     const left = Math.max(1, deadline - monotonic(systemClock));
-    const replies = commands.map((command) => (client.callBuffer(...command) as Promise<RedisReply>).catch(errorReply));
+    const replies = commands.map((command) => (node.callBuffer(...command) as Promise<RedisReply>).catch(errorReply));
     try {
       return await within(left, Promise.all(replies));
     } catch (error) {
       // Silence shows a dead connection only after a long wait; other operations may use this one.
       if (left >= operationTimeout / 2) client.disconnect();
-      throw silentError(where, operationTimeout, true, refused ?? error);
+      throw silentError(where, operationTimeout, true, refused ?? error, scheme);
     }
   }
 
-  return {
+  const connection: RedisConnection = {
     where,
     cluster: address.scheme === "redis+cluster",
     settings,
@@ -145,6 +155,12 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
       }
     },
 
+    async primaries(deadline) {
+      await ready(deadline);
+      const only: RedisPrimary = async (command) => (await connection.send(deadline, command))[0] ?? null;
+      return client.nodes?.("master").map(primaryAt(deadline)) ?? [only];
+    },
+
     async client(deadline) {
       await ready(deadline);
       return client;
@@ -155,6 +171,18 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
       client.disconnect();
     },
   };
+  return connection;
+
+  function primaryAt(deadline: number) {
+    return (node: Pick<IoredisClient, "callBuffer">): RedisPrimary =>
+      async (command) => {
+        try {
+          return (await exchange([command], deadline, undefined, node))[0] ?? null;
+        } finally {
+          unrefClient(client);
+        }
+      };
+  }
 }
 
 /** An error that the server replied with, as a reply. Rethrows what happened to the connection. */

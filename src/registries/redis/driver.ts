@@ -1,6 +1,6 @@
 import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../url.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { notLoaded } from "../driver-load.ts";
 import { sameTarget } from "./client.ts";
 import type { RedisSettings } from "./address.ts";
 
@@ -18,8 +18,9 @@ export interface IoredisClient {
   callBuffer(...command: RedisCommand): Promise<unknown>;
   on(event: string, listener: (error: unknown) => void): unknown;
   once(event: string, listener: () => void): unknown;
+  off(event: string, listener: () => void): unknown;
   /** Present for a cluster. */
-  nodes?(role: "all" | "master"): readonly object[];
+  nodes?(role: "all" | "master"): readonly Pick<IoredisClient, "callBuffer">[];
 }
 
 interface IoredisModule {
@@ -75,27 +76,28 @@ export async function makeClient(
 }
 
 async function loadDriver(): Promise<IoredisModule> {
-  try {
-    return (await import("ioredis")) as unknown as IoredisModule;
-  } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      "A Redis registry needs a driver that is not installed: run `npm install ioredis redlock@4`.",
-      {},
-      { cause },
-    );
-  }
+  const loaded: unknown = await import("ioredis").catch(notLoaded("A Redis registry", "ioredis redlock@4"));
+  return loaded as IoredisModule;
 }
 
 /** Resolves when the client is ready; rejects when it cannot connect. */
 export async function connectClient(client: IoredisClient): Promise<void> {
-  if (["wait", "end", "close"].includes(client.status)) {
-    await client.connect();
-    return;
-  }
   const failed = new AbortController();
-  client.once("end", () => failed.abort());
-  await once(client as unknown as EventEmitter, "ready", { signal: failed.signal });
+  const onEnd = (): void => failed.abort();
+  client.once("end", onEnd);
+  try {
+    if (["wait", "end", "close"].includes(client.status)) {
+      // The driver never settles this promise where the nodes of a cluster say that the cluster is down.
+      await Promise.race([client.connect(), aborted(failed.signal)]);
+    } else await once(client as unknown as EventEmitter, "ready", { signal: failed.signal });
+  } finally {
+    client.off("end", onEnd);
+  }
+}
+
+async function aborted(signal: AbortSignal): Promise<never> {
+  await once(signal, "abort");
+  throw new Error("the cluster says that it is down, or the connection was closed");
 }
 
 /** A connection does not keep the program alive: the timer of a caller that waits does. */

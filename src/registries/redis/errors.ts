@@ -1,4 +1,5 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { adviceOnScheme, reasonIn, speechIn } from "../port-speech.ts";
 
 /** What an error reply means for the registry. */
 interface RedisErrorMeaning {
@@ -18,6 +19,17 @@ const clusterNode: RedisErrorMeaning = {
   code: "CONFIG_INVALID",
   says: "is a node of a cluster",
   advice: "write redis+cluster: in the registry URL, or pass a client for a cluster",
+};
+const snowleaseDaemon: RedisErrorMeaning = {
+  code: "CONFIG_INVALID",
+  says: "is a Snowlease daemon, which makes IDs in the Redis protocol and leases over HTTP",
+  advice: "write the address on which it listens for HTTP, such as http://HOST:7070",
+};
+
+const noScan: RedisErrorMeaning = {
+  code: "FORBIDDEN",
+  says: "does not let this user look for namespaces",
+  advice: "the user needs SCAN for that",
 };
 
 /** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
@@ -75,13 +87,28 @@ export function databaseError(cause: Error, where: string, database: number): Sn
 }
 
 /** The error for a deadline that passed. `sent`: the server may have run the command. */
-export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
-  const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
+export function silentError(
+  where: string,
+  timeout: number,
+  sent: boolean,
+  cause?: unknown,
+  scheme: string = "redis",
+): SnowleaseError {
+  const said = cause instanceof Error && cause.message !== "" ? ` (${reasonIn(cause.message)})` : "";
   // A broken connection is noticed before the deadline.
   const after = sent && said !== "" ? "" : ` within ${timeout} ms`;
   const done = sent ? "; whether it did what was asked is not known" : ", nothing was changed";
-  const text = `Redis ${where} did not answer${after}${said}${done}; look whether it runs and can be reached.`;
+  const text = `Redis ${where} did not answer${after}${said}${done}; ${adviceOnSilence(cause, scheme)}.`;
   return failed(unavailable, text, cause);
+}
+
+function adviceOnSilence(cause: unknown, scheme: string): string {
+  const said = cause instanceof Error ? `${cause.message} ${replyBehind(cause)?.message}` : "";
+  if (/unknown command .sentinel/i.test(said)) return "it is no sentinel: write `redis:`, or the port of a sentinel";
+  if (/cluster support disabled/.test(said)) return "it is no cluster: write `redis:`";
+  if (/self-signed certificate|unable to (?:get|verify)/.test(said))
+    return "name the file of its certificate authority in NODE_EXTRA_CA_CERTS";
+  return adviceOnScheme(speechIn(cause), scheme) ?? "look whether it runs and can be reached";
 }
 
 /** An error whose cause leaves out the driver's command: its arguments may be a login, or the token of a lease. */
@@ -130,6 +157,8 @@ function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
   // Redis and Valkey word these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
   if (/The user executing the script|ACL failure in script/.test(message)) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;
+  if (message.includes("this is Snowlease")) return snowleaseDaemon;
+  if (/^NOPERM .*'scan'/i.test(message)) return noScan;
   // A script that passes an error on puts a word before it.
   return meanings[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];
 }

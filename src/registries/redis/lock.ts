@@ -1,5 +1,6 @@
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { within } from "../deadline.ts";
+import { notLoaded } from "../driver-load.ts";
 import type { RedisConnection } from "./connection.ts";
 
 /** The used part of redlock 4. */
@@ -30,7 +31,8 @@ export async function withLock(
 }
 
 async function takeLock(connection: RedisConnection, name: string, deadline: number) {
-  const { default: Redlock } = (await import("redlock")) as unknown as { default: Redlock };
+  const loaded: unknown = await import("redlock").catch(notLoaded("A Redis registry", "ioredis redlock@4"));
+  const { default: Redlock } = loaded as { default: Redlock };
   const lockers = new Redlock([await connection.client(deadline)], { retryCount: 10, retryDelay: 50, retryJitter: 50 });
   return lockers.lock(name, connection.operationTimeout);
 }

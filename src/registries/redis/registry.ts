@@ -1,7 +1,7 @@
 import { Layout } from "../../id/layout.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
-import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, shown, SnowleaseError, timeText } from "../../id/errors.ts";
 import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
 import {
   assumedLimits,
@@ -11,17 +11,19 @@ import {
   checkWindow,
   type NamespaceLimits,
 } from "../../rule/limits.ts";
-import { notNew, presentNamespace } from "../../rule/namespace.ts";
+import { checkDrop, checkFinal, checkObstacle, droppedBeside } from "../../rule/drop.ts";
+import { existingNamespaces, notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
-import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
+import { checkNotedLayout, eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { checkEra, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
+import { metaNames } from "./names.ts";
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
 import { scriptsOn } from "./scripts.ts";
 
@@ -29,6 +31,10 @@ import { scriptsOn } from "./scripts.ts";
 const schemaVersion = 1;
 /** Rows that one script reads or deletes at most: other clients wait meanwhile. */
 const page = 500;
+/** Records that the script of a drop looks at: some 20 µs each, in which the server does nothing else. */
+const mostDropped = 20_000;
+/** A program without a lease relies on its pin: a promoted replica has to know it. */
+const confirmed = { isConfirmed: true };
 /** The highest number that Java processes of westid take. */
 const foreignLast = 1023;
 
@@ -71,6 +77,7 @@ export async function redisRegistry(
       const found = isNew ? await findKey(namespace) : undefined;
       const args = { layout, maxWindow, maxClockSkew, maxLag, isNew, found, mark, ...namespaceSecrets() };
       const { outcome, fields } = await scripts.run("init", namespace, args);
+      if (outcome === "bound") checkNotedLayout(layout, textOf(fields, "layout"));
       if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, where));
       const info = infoOf(stateOf(fields));
       checkLayout(namespace, layout, info);
@@ -81,6 +88,10 @@ export async function redisRegistry(
     async describe(namespace) {
       const { outcome, fields } = await scripts.run("describe", namespace, {});
       return outcome === "absent" ? undefined : infoOf(stateOf(fields));
+    },
+
+    namespaces(page) {
+      return existingNamespaces(metaNames(connection, scripts.prefixOf), (name) => registry.describe(name), page);
     },
 
     async receiptKey(namespace) {
@@ -105,6 +116,24 @@ export async function redisRegistry(
       const state = stateOf(fields);
       if (state.info.id !== args.id) checkEra(request, state.era);
       return infoOf(state);
+    },
+
+    async dropNamespace(request) {
+      checkFinal(request);
+      const { namespace, id, final = false } = request;
+      const args = { id, final, most: mostDropped, maxLag, mark: eraMark() };
+      const { outcome, fields } = await scripts.run("drop", namespace, args);
+      if (outcome === "absent") throw noNamespace(namespace);
+      if (outcome === "beside") throw droppedBeside(namespace);
+      if (outcome === "large") {
+        throw configInvalid(
+          `Namespace \`${namespace}\` has records of more than ${mostDropped} worker IDs: Redis ${where} would answer no other client while it drops them; nothing was changed.`,
+        );
+      }
+      if (outcome === "other") checkDrop(request, stateOf(fields), `Redis ${where}`);
+      if (outcome === "held") checkObstacle(namespace, recordOf(fields), numberOf(fields, "clock"));
+      if (outcome !== "dropped") throw unexplainedRefusal("drop", where);
+      return final ? {} : { grantsFrom: numberOf(fields, "opensAt") };
     },
 
     async claim(request) {
@@ -255,7 +284,7 @@ export async function redisRegistry(
       pins.map(async (pin) => {
         const { workerId, reason, owner } = pin;
         const args = { workerId, reason, maxLag, owner: owner?.ip, usedUntil: owner?.usedUntil, mark };
-        const { outcome, fields } = await scripts.run("pin", namespace, args);
+        const { outcome, fields } = await scripts.run("pin", namespace, args, confirmed);
         if (outcome !== "refused") return;
         checkPin(pin, highest, numberOf(fields, "clock"), stateOf(fields).info);
         pinnedRecord(recordOf(fields), reason, owner);
@@ -265,7 +294,7 @@ export async function redisRegistry(
   }
 
   async function unpin(namespace: string, workerId: number): Promise<boolean> {
-    return (await scripts.run("unpin", namespace, { workerId, maxLag, mark })).outcome === "unpinned";
+    return (await scripts.run("unpin", namespace, { workerId, maxLag, mark }, confirmed)).outcome === "unpinned";
   }
 }
 

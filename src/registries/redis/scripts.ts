@@ -19,6 +19,8 @@ interface RunOptions {
    * server forgot a claim needs them, too: an old primary, whose data no replica has, proves nothing.
    */
   readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
+  /** Any other answer waits for the replicas, too: what an operator decides outlasts the server. Default false. */
+  readonly isConfirmed?: boolean;
 }
 
 /** The scripts of `sql/redis`, on a server that does not delete records by itself. */
@@ -79,14 +81,14 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
   return {
     prefixOf,
 
-    async run(name, namespace, args, { deadline = connection.deadline(), undo } = {}) {
+    async run(name, namespace, args, { deadline = connection.deadline(), undo, isConfirmed = false } = {}) {
       await checkedEviction(deadline);
-      const needed = undo === undefined ? 0 : wait;
+      const needed = undo === undefined && !isConfirmed ? 0 : wait;
       const behind: readonly RedisCommand[] = needed === 0 ? [] : [["WAIT", needed, confirmTime]];
       const [answer, replicas] = await runWith(name, namespace, args, deadline, behind);
       const confirming = typeof replicas === "number" ? replicas : 0;
       const isGiven = answer.outcome === "granted" || answer.outcome === "renewed";
-      if (confirming >= needed || !(isGiven || isForgotten(answer))) return answer;
+      if (confirming >= needed || !(isConfirmed || isGiven || isForgotten(answer))) return answer;
       if (isGiven) await undo?.(answer);
       throw new SnowleaseError(
         "REGISTRY_UNAVAILABLE",

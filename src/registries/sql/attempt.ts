@@ -6,9 +6,17 @@ import type { NamespaceLimits } from "../../rule/limits.ts";
 import { eraMark, type NewNamespace } from "../../rule/new-namespace.ts";
 import { eraToNote, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
+import type {
+  StoreAttempt,
+  ClaimAttempt,
+  NamespaceDrop,
+  RecordChange,
+  Snapshot,
+  SnapshotPurpose,
+} from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
 import { beginClaim } from "./claim.ts";
+import { sqlDrop } from "./drop.ts";
 import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
@@ -137,6 +145,10 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
       noteEnd(tx, after, state.clock, how),
       stays || tx.change("assign.remove", { worker_id: workerId, ...assignRow }),
     ]);
+  }
+
+  get dropping(): NamespaceDrop {
+    return sqlDrop(this.tx, this.#try.place, () => this.#state, this.#database.settings);
   }
 
   pin(changes: readonly RecordChange<StoredRow | undefined>[]): Promise<void> {

@@ -88,9 +88,7 @@ export interface Dialect {
   readonly kind: "mysql" | "oracle" | "postgres";
   /** For messages. */
   readonly title: string;
-  /** The driver's package. */
-  readonly driver: string;
-  /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
+  /** Loads the driver, unless a ready client brings it. @throws SnowleaseError DRIVER_MISSING */
   load(client: object | undefined): Promise<unknown>;
   /** A connection that is not open yet. `driver`: the result of `load`. */
   connection(driver: unknown, target: SqlTarget): SqlConnection;

@@ -1,6 +1,6 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
 import type { Dialect } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate } from "../deadline.ts";
@@ -71,7 +71,7 @@ export async function openDatabase(
   const [{ host, port } = { host: "localhost", port: 0 }] = servers;
   const where = whereOf(servers);
   const target = { ...settings, host, port, user, password, operationTimeout, client };
-  const driver = await driverOf(dialect, client);
+  const driver = await dialect.load(client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
   const connections = new SqlConnections(() => dialect.connection(driver, target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
@@ -103,7 +103,7 @@ export async function openDatabase(
             () => attempt.tx?.settled === true,
           );
         } catch (error) {
-          if (isSnowleaseError(error)) throw error;
+          if (isSnowleaseError(error)) throw unclear ? silentError(place, operationTimeout, true, error) : error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
           // Once an answer is unknown, it stays unknown, whatever later attempts answer.
           unclear ||= attempt.tx?.unclear === true;
@@ -130,17 +130,4 @@ export async function openDatabase(
 
     close: () => connections.close(),
   };
-}
-
-async function driverOf(dialect: Dialect, client: object | undefined): Promise<unknown> {
-  try {
-    return await dialect.load(client);
-  } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      `A registry in ${dialect.title} needs a driver that is not installed: run \`npm install ${dialect.driver}\`.`,
-      {},
-      { cause },
-    );
-  }
 }

@@ -1,4 +1,5 @@
 import { type Era, nextEra } from "../../rule/era.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { together } from "../compare-and-set/decide.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
@@ -68,9 +69,12 @@ function eraIn(entries: MetaEntries): Era {
   };
 }
 
-/** The era that is noted where there is no namespace: `rule/unknown-namespace.ts`. */
-export function noteIn(entries: MetaEntries): Era | undefined {
-  return entries.has("era") ? eraIn(entries) : undefined;
+/** The entry of the layout of a namespace that was dropped. */
+export const droppedLayoutEntry = "droppedLayout";
+
+/** What is noted where there is no namespace: `rule/unknown-namespace.ts`. */
+export function noteIn(entries: MetaEntries): Note | undefined {
+  return entries.has("era") ? { ...eraIn(entries), layout: entries.get(droppedLayoutEntry)?.value } : undefined;
 }
 
 /** Notes an era, in one transaction. Beaten by one that makes the namespace: that writes the row of the era, too. */

@@ -7,8 +7,9 @@ import { type AssignRow, assignRow, foreignHolder, isForeign, isOurs, largestInt
 import { SqlAttempt, type SqlMemory } from "./attempt.ts";
 import { openDatabase, type SqlAddress } from "./execute.ts";
 import { listClaims } from "./history.ts";
-import { numberOf, shortenedLabel, type StoredRow, storedRowOf } from "./records.ts";
+import { numberOf, shortenedLabel, type StoredRow, storedRowOf, textOf } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
+import { namesOf, namespaceOf } from "./statements.ts";
 
 /** Rows that one statement lists or deletes. */
 const page = 500;
@@ -37,10 +38,11 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 
   function attempt<Answer>(
     namespace: string,
-    options: { readonly repeatable: boolean },
+    options: { readonly repeatable: boolean; readonly glances?: boolean },
     work: (attempt: SqlAttempt) => Promise<Answer>,
   ): Promise<Answer> {
-    return database.execute(namespace, options, (tried) => work(new SqlAttempt(tried, database, memory)));
+    const remembering = options.glances === true ? { ...memory } : memory;
+    return database.execute(namespace, options, (tried) => work(new SqlAttempt(tried, database, remembering)));
   }
 
   /** Reads a namespace; answers `absent` for one that does not exist. */
@@ -61,9 +63,17 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     kind: dialect.kind,
     title: `${dialect.title} ${where}`,
     pinsTogether: true,
+    drops: true,
     labelOf: shortenedLabel,
     isHeld: ({ assignRow: row, record }) => isOurs(row, record),
     attempt,
+
+    async *names() {
+      const table = { table_name: namesOf("default")["meta"] ?? "" };
+      const rows = await database.execute("default", repeatable, ({ tx }) => tx.all("meta.names", table));
+      // A database has an order of its own.
+      yield* rows.flatMap((row) => namespaceOf(textOf(row, "name")) ?? []).toSorted();
+    },
 
     async *pages(namespace, { after = -1 }) {
       for (let from: number | undefined = after; from !== undefined;) {

@@ -1,8 +1,9 @@
 import { readStatements } from "../../assets.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
+import { namespacePattern } from "../../rule/namespace.ts";
 import type { SqlStatement, SqlValue } from "./dialect.ts";
 
-const commonFiles = ["assign", "claim", "history", "meta", "record", "workers"];
+const commonFiles = ["assign", "claim", "drop", "history", "meta", "record", "workers"];
 
 /** The statements of a dialect by name, such as `claim.oldest`, without their comments: its own ones replace those of `sql/common/`. */
 export function loadStatements(dialect: string): ReadonlyMap<string, string> {
@@ -47,13 +48,19 @@ function bare(text: string): string {
     .replace(/;$/, "");
 }
 
+/** The namespace of a table `meta`; undefined for any other table. */
+export function namespaceOf(table: string): string | undefined {
+  const [first = "", name = "default"] = /^[a-z]+_meta(?:_(.*))?$/.exec(table) ?? [];
+  return namespacePattern.test(name) && namesOf(name)["meta"] === first ? name : undefined;
+}
+
 /** The texts that replace names in braces. */
 export type Names = Readonly<Record<string, string>>;
 
 /** The names of a namespace's tables, indexes and constraints: `{window}`, `{until_index}`, `{window_key}`. */
 export function namesOf(namespace: string): Names {
   // The name becomes a part of statements.
-  if (!/^[a-z][a-z0-9_]{0,31}$/.test(namespace)) {
+  if (!namespacePattern.test(namespace)) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
       `Expected \`namespace\` to be like orders: a letter, then up to 31 of a-z, 0-9 and _, got ${shown(namespace)}.`,

@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { uptime as secondsSinceBoot } from "node:os";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 import type { SqliteStatements } from "./statements.ts";
 
 /*
@@ -16,8 +17,20 @@ export interface Uptime {
   readonly ms: number;
 }
 
+/** The wall clock beside the time since boot. */
+export interface ClockReading {
+  /** As in `Uptime`. */
+  readonly boot: string;
+  /** What the wall clock shows, ms. */
+  readonly now: number;
+  /** How far that is ahead of the time since boot, ms. */
+  readonly ahead: number;
+}
+
 /** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
 const resolution = 20;
+/** A process that is stopped between two clocks sees a difference that is none; it is hardly stopped so often. */
+const mostReadings = 10;
 
 /** Read at the first look: it stays while a program runs. Empty where no time since this boot can be told. */
 let bootId: string | undefined;
@@ -34,6 +47,18 @@ function readBoot(): string {
     return isMachines ? readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim() : "";
   } catch {
     return "";
+  }
+}
+
+/** Both clocks at one moment; undefined where there is no time since boot. */
+export function readClocks(clock: Clock, uptime: () => Uptime | undefined): ClockReading | undefined {
+  for (let readings = 1; ; readings++) {
+    const begun = monotonic(clock);
+    const now = clock.now();
+    const sinceBoot = uptime();
+    if (sinceBoot === undefined) return undefined;
+    if (monotonic(clock) - begun > resolution && readings < mostReadings) continue;
+    return { boot: sinceBoot.boot, now, ahead: now - sinceBoot.ms };
   }
 }
 
@@ -55,16 +80,10 @@ const advice = "set it right, or run `snowlease doctor --accept-clock` if it is 
  * boot by more than its `maxClockSkew`. A namespace that has accepted nothing yet starts from the least that another one accepted.
  * @throws SnowleaseError CLOCK_SKEW
  */
-export function guardClock(
-  sql: SqliteStatements,
-  accepted: ClockAcceptance,
-  now: number,
-  uptime: Uptime | undefined,
-): void {
-  if (uptime === undefined) return;
-  const { boot, ms } = uptime;
+export function guardClock(sql: SqliteStatements, accepted: ClockAcceptance, reading: ClockReading | undefined): void {
+  if (reading === undefined) return;
+  const { boot, now, ahead } = reading;
   const { id, maxClockSkew } = accepted;
-  const ahead = now - ms;
   const isNew = accepted.boot !== boot;
   const least = isNew ? Number(sql.get("clock.least", { boot })?.["ahead"] ?? ahead) : accepted.ahead;
   const by = ahead - least;
@@ -82,11 +101,11 @@ export function guardClock(
 }
 
 /** Refuses the wall clock where a namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */
-export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): void {
-  if (uptime === undefined) return;
-  const { boot, ms } = uptime;
+export function checkClock(sql: SqliteStatements, reading: ClockReading | undefined): void {
+  if (reading === undefined) return;
+  const { boot, now, ahead } = reading;
   const most = sql.get("clock.most", { boot })?.["ahead"] ?? Infinity;
-  const by = now - ms - Number(most);
+  const by = ahead - Number(most);
   if (by <= 0) return;
   throw new SnowleaseError(
     "CLOCK_SKEW",
@@ -96,10 +115,9 @@ export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | 
 }
 
 /** Accepts the wall clock for every namespace. Returns how far it is ahead of the least that was accepted before, ms. */
-export function acceptClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): number {
-  if (uptime === undefined) return 0;
-  const { boot, ms } = uptime;
-  const ahead = now - ms;
+export function acceptClock(sql: SqliteStatements, reading: ClockReading | undefined): number {
+  if (reading === undefined) return 0;
+  const { boot, now, ahead } = reading;
   const by = ahead - Number(sql.get("clock.least", { boot })?.["ahead"] ?? ahead);
   sql.run("clock.accept-for-all", { boot, ahead });
   const detail = `${by} ms ahead, at ${timeText(now)}`;

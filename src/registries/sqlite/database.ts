@@ -8,7 +8,7 @@ import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, isThere, prepareFile } from "./file.ts";
 import { refuseForeign, refuseRemovedLog } from "./inspection.ts";
 import { FileLock } from "./lock.ts";
-import { checkSchema, createSchema } from "./schema.ts";
+import { addLayout, checkSchema, createSchema, lacksLayout } from "./schema.ts";
 import { statementsOn } from "./statements.ts";
 import type { TransactionWork } from "./transaction.ts";
 
@@ -18,6 +18,7 @@ const beginWriting = "BEGIN IMMEDIATE";
 
 export interface SqliteDatabaseOptions {
   readonly path: string;
+  readonly makesFolder?: boolean | undefined;
   readonly clock: Clock;
   /** How long an operation waits for the lock while no process writes, ms. */
   readonly operationTimeout: number;
@@ -29,7 +30,7 @@ export interface SqliteDatabaseOptions {
 export class SqliteDatabase {
   /** Opens a registry's file, or creates it. */
   static async open(options: SqliteDatabaseOptions): Promise<SqliteDatabase> {
-    const path = prepareFile(options.path);
+    const path = prepareFile(options.path, options.makesFolder);
     const name = resolve(options.path);
     const driver = await loadSqlite();
     const lock = new FileLock(path, options.operationTimeout);
@@ -131,6 +132,10 @@ export class SqliteDatabase {
         if (!this.#isNew()) return;
         createSchema(this.#connection);
         sql.run("registry.make", { made_at: now });
+      });
+    } else if (await this.read(() => lacksLayout(this.#connection))) {
+      await this.#inTurn("BEGIN EXCLUSIVE", () => {
+        if (lacksLayout(this.#connection)) addLayout(this.#connection);
       });
     }
     // Not earlier: the header of a registry has to be readable without a log. FULL syncs the log at each commit.

@@ -1,6 +1,7 @@
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
+import { diskAdvice, isUsable } from "./file.ts";
 
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
 /** What has to be done before a process may start without the stored windows. */
@@ -21,6 +22,9 @@ const incomplete: FileFailure = {
   says: "lacks a part of what this version of Snowlease needs",
   advice: `it was changed by hand, or made by another version: ${stopAll}, and put a copy back, or name another file`,
 };
+
+/** SQLite says the same of a file that this user may not open, and of one that the disk does not give. */
+const unopened: FileFailure = { says: "cannot be opened now", advice: diskAdvice };
 
 /** By SQLite's primary result code. In each of these cases SQLite has written nothing. */
 const failures: Readonly<Record<number, FileFailure>> = {
@@ -52,13 +56,18 @@ export function isIncomplete(error: unknown): boolean {
   return error instanceof Error && /\bno such (?:table|column|index)\b|\bhas no column\b/.test(error.message);
 }
 
+function failureOf(cause: unknown, path: string): FileFailure {
+  if (isIncomplete(cause)) return incomplete;
+  const code = sqliteCode(cause) ?? 0;
+  if (code === 14 && isUsable(path)) return unopened;
+  return failures[code] ?? { says: "did not answer", advice: "try again" };
+}
+
 /** A driver's error as a SnowleaseError. With a code that is not in the table, the operation may have been applied. */
 export function fileError(cause: unknown, path: string): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   const text = cause instanceof Error ? cause.message : String(cause);
-  const other: FileFailure = { says: "did not answer", advice: "try again" };
-  const failure = isIncomplete(cause) ? incomplete : (failures[sqliteCode(cause) ?? 0] ?? other);
-  const { code = "REGISTRY_UNAVAILABLE", says, advice } = failure;
+  const { code = "REGISTRY_UNAVAILABLE", says, advice } = failureOf(cause, path);
   const details = { path, ...(isDamage(cause) && { lasting: true }) };
   return new SnowleaseError(code, `The registry file \`${path}\` ${says} (${text}); ${advice}.`, details, { cause });
 }

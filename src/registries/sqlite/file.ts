@@ -1,4 +1,15 @@
-import { accessSync, constants, mkdirSync, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
@@ -20,11 +31,28 @@ const networkFileSystems: ReadonlyMap<number, string> = new Map([
   [0x5346414f, "AFS"],
 ]);
 
+/** What the path of a file, or the rights to it, can be the cause of. */
+const pathErrors: ReadonlySet<string> = new Set([
+  "EACCES",
+  "EPERM",
+  "EROFS",
+  "ENOENT",
+  "EEXIST",
+  "ENOTDIR",
+  "EISDIR",
+  "ELOOP",
+  "ENAMETOOLONG",
+  "EINVAL",
+]);
+
+export const diskAdvice = "check the disk, whether it is full, and how many files this process may open (`ulimit -n`)";
+
 /**
- * Checks that a registry can be stored there, and creates a missing folder (mode 0700). Returns the absolute path, with links resolved.
- * @throws SnowleaseError CONFIG_INVALID
+ * Checks that a registry can be stored there. Returns the absolute path, with links resolved.
+ * @param makesFolder makes the folders above it where they are missing (mode 0700).
+ * @throws SnowleaseError CONFIG_INVALID, REGISTRY_UNAVAILABLE
  */
-export function prepareFile(given: string): string {
+export function prepareFile(given: string, makesFolder = false): string {
   if (typeof given !== "string" || given === "" || given.includes("\0")) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
@@ -33,12 +61,33 @@ export function prepareFile(given: string): string {
   }
   const path = resolve(given);
   try {
-    return checkFile(path, /[/\\]$/.test(given));
+    return checkFile(path, /[/\\]$/.test(given), makesFolder);
   } catch (cause) {
     if (cause instanceof SnowleaseError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
+    const text = code ?? message;
+    if (!isOfPath(cause)) {
+      const says = `The registry file \`${path}\` cannot be used now (${text}); ${diskAdvice}.`;
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", says, { path }, { cause });
+    }
     const advice = "give this user read and write access to it and to its folder, or name another file";
-    throw unusable(path, `cannot be used (${code ?? message}): ${advice}.`, { cause });
+    throw unusable(path, `cannot be used (${text}): ${advice}.`, { cause });
+  }
+}
+
+/** Whether another path or other rights would mend an error of the operating system. Any other may pass by itself. */
+function isOfPath(error: unknown): boolean {
+  return pathErrors.has((error as NodeJS.ErrnoException).code ?? "");
+}
+
+/** Whether a file is there that this user may use: if it cannot be opened, the disk or a limit of the process is the cause. */
+export function isUsable(path: string): boolean {
+  try {
+    for (const each of [path, ...beside(path).filter(isThere)]) accessSync(each, constants.R_OK | constants.W_OK);
+    accessSync(dirname(path), constants.W_OK | constants.X_OK);
+    return true;
+  } catch (error) {
+    return !isOfPath(error);
   }
 }
 
@@ -46,7 +95,7 @@ function unusable(path: string, problem: string, options?: ErrorOptions): Snowle
   return new SnowleaseError("CONFIG_INVALID", `The registry file \`${path}\` ${problem}`, { path }, options);
 }
 
-function checkFile(path: string, asFolder: boolean): string {
+function checkFile(path: string, asFolder: boolean, makesFolder: boolean): string {
   const found = statSync(path, { throwIfNoEntry: false });
   if (asFolder || found?.isFile() === false) {
     const what = asFolder || found?.isDirectory() === true ? "a folder" : "not a regular file";
@@ -64,13 +113,42 @@ function checkFile(path: string, asFolder: boolean): string {
   }
   const file = found === undefined ? path : realpathSync(path);
   const folder = dirname(file);
-  if (found === undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
-  else accessSync(file, constants.R_OK | constants.W_OK);
+  if (found !== undefined) accessSync(file, constants.R_OK | constants.W_OK);
+  else if (makesFolder) makeFolder(folder);
+  else checkFolder(folder, path);
   accessSync(folder, constants.W_OK | constants.X_OK);
   checkFileSystem(statfsSync(folder).type, file);
   checkMount(file);
   checkLog(file);
   return file;
+}
+
+/** A path that was mistyped, or a disk that is not mounted, would be a registry of its own, which grants what others use. */
+function checkFolder(folder: string, path: string): void {
+  if (statSync(folder, { throwIfNoEntry: false }) !== undefined) return;
+  throw unusable(
+    path,
+    `cannot be made, since its folder does not exist: correct the path, or mount that folder; for a new registry, make it (\`mkdir -p ${folder}\`).`,
+  );
+}
+
+/** A folder whose own name is not on the disk is lost with all that was synced in it. SQLite syncs the file's name. */
+export function makeFolder(folder: string): void {
+  const first = mkdirSync(folder, { recursive: true, mode: 0o700 }) ?? folder;
+  for (let made = folder; made.length > dirname(first).length; made = dirname(made)) syncFolder(dirname(made));
+}
+
+function syncFolder(path: string): void {
+  try {
+    const folder = openSync(path, "r");
+    try {
+      fsyncSync(folder);
+    } finally {
+      closeSync(folder);
+    }
+  } catch {
+    // Windows opens no folder, nor may each user read it.
+  }
 }
 
 /** Refuses file systems on which the write-ahead log does not work between hosts. `type`: statfs's f_type. */

@@ -3,7 +3,7 @@ import type { SqliteConnection, SqliteDriver } from "./driver.ts";
 import { fileError, isBusy, isDamage, isIncomplete, fileRemovedError } from "./errors.ts";
 import { beside, hasLog, isThere } from "./file.ts";
 import type { FileLock } from "./lock.ts";
-import { checkSchema } from "./schema.ts";
+import { checkSchema, lacksLayout } from "./schema.ts";
 import { statementTexts } from "./statements.ts";
 
 /**
@@ -27,8 +27,10 @@ function problemOf(driver: SqliteDriver, path: string): unknown {
   let frozen: SqliteConnection | undefined;
   try {
     frozen = driver.openFrozen(path);
-    // A statement cannot be prepared where a table, a column or an index is missing.
-    if (checkSchema(frozen, path) === "ours") for (const [, text] of statementTexts()) frozen.prepare(text);
+    if (checkSchema(frozen, path) === "new") return undefined;
+    // A statement cannot be prepared where a table, a column or an index is missing. What an older version left out is added after this.
+    if (lacksLayout(frozen)) return undefined;
+    for (const [, text] of statementTexts()) frozen.prepare(text);
     return undefined;
   } catch (error) {
     return error;

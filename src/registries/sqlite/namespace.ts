@@ -5,7 +5,7 @@ import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { HistoryTimes, ListPart, StepNamespace } from "../in-one-step/store.ts";
-import { type ClockAcceptance, guardClock, type Uptime } from "./clock-guard.ts";
+import { type ClockAcceptance, type ClockReading, guardClock } from "./clock-guard.ts";
 import type { SqliteRow } from "./driver.ts";
 import { holderColumns, holderOf, recordOfRow, SqliteRecords } from "./records.ts";
 import { type SqliteStatements, statementsFor } from "./statements.ts";
@@ -24,9 +24,9 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   readonly #acceptance: ClockAcceptance;
   readonly #transaction: SqliteTransaction;
   readonly #sql: SqliteStatements;
-  readonly #uptime: () => Uptime | undefined;
+  readonly #readClocks: () => ClockReading | undefined;
 
-  constructor(transaction: SqliteTransaction, row: SqliteRow, uptime: () => Uptime | undefined) {
+  constructor(transaction: SqliteTransaction, row: SqliteRow, readClocks: () => ClockReading | undefined) {
     const id = Number(row["namespace_id"]);
     const sql = statementsFor(transaction.sql, id);
     super(sql, transaction.now);
@@ -37,7 +37,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
     this.#acceptance = { id, maxClockSkew, boot, ahead: Number(row["clock_ahead"]) };
     this.#transaction = transaction;
     this.#sql = sql;
-    this.#uptime = uptime;
+    this.#readClocks = readClocks;
   }
 
   get era(): Era {
@@ -68,8 +68,16 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   }
 
   checkClock(): void {
-    const { sql, now } = this.#transaction;
-    guardClock(sql, this.#acceptance, now, this.#uptime());
+    guardClock(this.#transaction.sql, this.#acceptance, this.#readClocks());
+  }
+
+  obstacle(now: number): Stored | undefined {
+    const row = this.#sql.get("namespace.obstacle", { now });
+    return row && recordOfRow(row);
+  }
+
+  get isUsed(): boolean {
+    return this.#sql.get("workers.last-of", { after: -1, rows: 1 }) !== undefined;
   }
 
   noteClaim(claim: HistoryRow, before: Stored | undefined): void {

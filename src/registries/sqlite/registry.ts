@@ -3,7 +3,7 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { claimInStep, operationsInOneStep } from "../in-one-step/registry.ts";
 import type { RegistryOptions } from "../store-kind.ts";
-import { acceptClock, checkClock, machineUptime, type Uptime } from "./clock-guard.ts";
+import { acceptClock, checkClock, machineUptime, readClocks, type Uptime } from "./clock-guard.ts";
 import { damageError, unfiledError } from "./errors.ts";
 import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
@@ -12,10 +12,12 @@ import { stepIn } from "./step.ts";
 /** Where an embedded registry lives. */
 export interface SqliteOptions extends RegistryOptions {
   /**
-   * The file: created when it is missing (mode 0600; where a group may write to its folder, 0660 less the umask), with the folders
-   * above it (0700). All users that share it need read and write access to both. Not on a network file system.
+   * The file: created when it is missing (mode 0600; where a group may write to its folder, 0660 less the umask). All users that share it
+   * need read and write access to it and to its folder. Not on a network file system.
    */
   readonly path: string;
+  /** Whether the folders above a missing file are made, too (0700). Default false. */
+  readonly makesFolder?: boolean | undefined;
   /** The time since boot. Default: this machine's, with the default clock; none with another one. */
   readonly uptime?: (() => Uptime | undefined) | undefined;
 }
@@ -33,28 +35,30 @@ const durability =
  */
 export async function sqliteRegistry({
   path,
+  makesFolder,
   clock = systemClock,
   uptime,
   operationTimeout,
 }: SqliteOptions): Promise<Registry> {
   const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
+  const readBoth = (): ReturnType<typeof readClocks> => readClocks(clock, timeSinceBoot);
   const title = `The registry file \`${path}\``;
-  const database = await openReopening({ path, clock, operationTimeout });
+  const database = await openReopening({ path, makesFolder, clock, operationTimeout });
 
   return {
     kind: "sqlite",
 
     ...operationsInOneStep({
       title,
-      read: (work) => database.read((transaction) => work(stepIn(transaction, timeSinceBoot))),
-      write: (work) => database.write((transaction) => work(stepIn(transaction, timeSinceBoot))),
+      read: (work) => database.read((transaction) => work(stepIn(transaction, readBoth))),
+      write: (work) => database.write((transaction) => work(stepIn(transaction, readBoth))),
     }),
 
     async claim(request) {
       const begun = monotonic(clock);
       for (let asked = request; ;) {
         const { answer, file, isFiled } = await database.write((transaction) => {
-          const step = stepIn(transaction, timeSinceBoot);
+          const step = stepIn(transaction, readBoth);
           return { answer: claimInStep(step, asked, title), file: transaction.file, isFiled: step.isFiled };
         });
         if (answer instanceof SnowleaseError) throw answer;
@@ -67,14 +71,14 @@ export async function sqliteRegistry({
       }
     },
 
-    acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, timeSinceBoot()) })),
+    acceptClock: () => database.write(({ sql }) => ({ by: acceptClock(sql, readBoth()) })),
 
     ping: () =>
       database.write(({ sql, now }) => {
         sql.get("ping.look");
         sql.run("ping.touch", { done_at: now });
         sql.run("ping.untouch");
-        checkClock(sql, now, timeSinceBoot());
+        checkClock(sql, readBoth());
         return { clock: now, durability, schema: schemaVersion };
       }),
 

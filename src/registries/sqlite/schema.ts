@@ -26,6 +26,17 @@ export function checkSchema(connection: SqliteConnection, path: string): "new" |
   );
 }
 
+/** Whether the file was made before namespaces could be dropped. Its version is the same: an older Snowlease may go on using it. */
+export function lacksLayout(connection: SqliteConnection): boolean {
+  const columns = connection.prepare("SELECT name FROM pragma_table_info('unknown_namespace')").all();
+  return columns.length > 0 && !columns.some((column) => column["name"] === "layout");
+}
+
+/** Adds what such a file lacks, inside a transaction. */
+export function addLayout(connection: SqliteConnection): void {
+  connection.exec("ALTER TABLE unknown_namespace ADD COLUMN layout TEXT");
+}
+
 /** Turns an empty file into a registry, inside a transaction. */
 export function createSchema(connection: SqliteConnection): void {
   connection.exec(

@@ -1,14 +1,17 @@
+import { isObstacle } from "../../rule/drop.ts";
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimKey, ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
   type StoreAttempt,
   Changed,
   type ClaimAttempt,
+  type NamespaceDrop,
   type RecordChange,
   type Snapshot,
   type SnapshotPurpose,
@@ -23,6 +26,7 @@ import { eraBytes, jsonBytes, metaBytes, readNumber, type StoredNode } from "./r
 import { forgetRest } from "./rests.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
 import { type Beginning, readNode, type ZooKeeperStore, type ZooKeeperTry } from "./store.ts";
+import { pagesOf } from "./workers.ts";
 import { forgetToken, guardUnused, put, refile, replaceLost } from "./writes.ts";
 
 /** One attempt at an operation, on the nodes of a namespace. */
@@ -62,15 +66,16 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
     if (state !== undefined) return state;
     const { nodes } = this;
     if (request.new === true) checkUnnoted(nodes.namespace, unknown?.noted?.quarantineEnd);
-    await this.store.makeNamespace(this.tried.exchange, nodes, newNamespace(layout, request, clock, unknown?.noted));
+    const made = newNamespace(layout, request, clock, unknown?.noted);
+    await this.store.makeNamespace(this.tried.exchange, nodes, made, this.#reading.era);
     throw new Changed("the namespace was created");
   }
 
   /** The node of the era, which the namespace keeps when it is made. */
-  async note(era: Era): Promise<void> {
+  async note(note: Note): Promise<void> {
     const { nodes } = this;
     const { era: node } = this.#reading;
-    const data = eraBytes(era, node);
+    const data = eraBytes(note, node);
     await commit(this.tried.exchange, [
       // Proves that there is still no namespace.
       { op: "create", path: nodes.meta, contested: true },
@@ -191,6 +196,32 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
   async lost({ workerId, token }: ClaimKey, before: StoredNode | undefined): Promise<void> {
     if (before?.record.token === token) return;
     await this.store.ephemerals.remove(this.nodes, workerId, token, this.tried.exchange);
+  }
+
+  get dropping(): NamespaceDrop {
+    const { nodes, store } = this;
+    return {
+      contents: async () => {
+        const { clock } = this.#reading;
+        for await (const page of pagesOf(store, nodes.namespace, -1)) {
+          const obstacle = page.find(({ record }) => isObstacle(record, clock));
+          if (obstacle !== undefined) return { obstacle: obstacle.record, isUsed: true };
+        }
+        // Another process may write a first record before the namespace is gone.
+        return { obstacle: undefined, isUsed: true };
+      },
+      drop: async (note) => {
+        const { era, meta } = this.#reading;
+        await commit(this.tried.exchange, [
+          { op: "set", path: nodes.era, data: eraBytes(note, era), version: era?.version ?? 0 },
+          { op: "check", path: nodes.meta, version: meta?.version ?? 0 },
+          { op: "remove", path: nodes.meta },
+        ]);
+      },
+      dropFinally: async () => {
+        await commit(this.tried.exchange, [{ op: "remove", path: nodes.meta }]);
+      },
+    };
   }
 
   /** Commits writes of the era that was read. @returns the number of the session that wrote. @throws BeatenAt */

@@ -1,10 +1,11 @@
-import { z } from "zod";
+import * as z from "../../vendor/zod.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { Note } from "../../rule/unknown-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
 import {
-  eraFields,
+  noteFields,
   type StoredJson,
   metaFields,
   recordFields,
@@ -60,17 +61,23 @@ export function readMeta(node: Node, path: string): { readonly info: NamespaceIn
 }
 
 /** `before`: the node in whose place it is put. Fields of it that this version does not know are kept. */
-export function eraBytes(stored: Era, before?: Node): Uint8Array {
-  const { era, quarantineEnd, opensAt } = stored;
-  const known = { era, quarantineEnd, opensAt };
+export function eraBytes(stored: Note, before?: Node): Uint8Array {
+  const { era, quarantineEnd, opensAt, layout } = stored;
+  const known = { era, quarantineEnd, opensAt, ...(layout !== undefined && { layout }) };
   const unknown = before && unknownFields(readJson(before, "era") as StoredJson, [known]);
   return jsonBytes({ ...unknown, ...known });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE; also for a node that an operator deleted: with it, a quarantine may be gone. */
 export function readEra(node: Node | undefined, path: string): Era {
+  const { era, quarantineEnd, opensAt } = readNote(node, path);
+  return { era, quarantineEnd, opensAt };
+}
+
+/** What is noted under a name without a namespace. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+export function readNote(node: Node | undefined, path: string): Note {
   if (node === undefined) throw foreignNode(path, "nothing");
-  return read(eraFields, node, path);
+  return read(noteFields, node, path);
 }
 
 /** `before`: the record in whose place it is put. */

@@ -12,6 +12,7 @@ import { readZooKeeperSettings } from "./address.ts";
 import { schemaVersion, type StoredNode } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
 import { readNode, ZooKeeperStore } from "./store.ts";
+import { sweep } from "./sweep.ts";
 import { pagesOf } from "./workers.ts";
 
 const durability =
@@ -38,8 +39,14 @@ export async function zooKeeperRegistry(
     kind: "zookeeper",
     title: `ZooKeeper ${connection.where}`,
     pinsTogether: false,
+    drops: true,
+    sweep: (namespace, final) => sweep(store, store.nodes(namespace), final),
 
     attempt: (namespace, _, work) => store.run((tried) => work(new ZooKeeperAttempt(store, namespace, tried))),
+
+    async *names() {
+      yield* await store.names();
+    },
 
     async *pages(namespace, { after = -1, state }) {
       // Every program that takes worker IDs here keeps a window.

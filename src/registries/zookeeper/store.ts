@@ -8,8 +8,9 @@ import type { ZooKeeperConnection } from "./connection.ts";
 import { silentError } from "./errors.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
 import { Nodes } from "./nodes.ts";
-import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readRecord } from "./records.ts";
-import type { Exchange, Node, ZooKeeperSession } from "./session.ts";
+import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readNote, readRecord } from "./records.ts";
+import { commit } from "./commit.ts";
+import type { Exchange, Node, Write, ZooKeeperSession } from "./session.ts";
 
 /** One attempt, and how it makes calls. */
 export interface ZooKeeperTry extends Try {
@@ -101,11 +102,20 @@ export class ZooKeeperStore {
     ]);
     if (clock !== undefined) {
       const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
-      const unknown = meta ? undefined : { clock, noted: era && readEra(era, nodes.era) };
+      const unknown = meta ? undefined : { clock, noted: era && readNote(era, nodes.era) };
       return { clock, state, unknown, meta, era, read, session };
     }
     await this.#makeClock(exchange);
     return this.begin(exchange, nodes, reads);
+  }
+
+  /** The nodes below the one above all namespaces, in ascending order. */
+  async names(): Promise<readonly string[]> {
+    // Behind a write, so that the list is not older than that.
+    const [, names = []] = await this.ask((session) =>
+      Promise.all([session.touch(this.#clock), session.list(this.#base)]),
+    );
+    return names.toSorted();
   }
 
   /** The clock alone. */
@@ -113,15 +123,15 @@ export class ZooKeeperStore {
     return (await exchange((session) => session.touch(this.#clock))) ?? this.#makeClock(exchange);
   }
 
-  async makeNamespace(exchange: Exchange, nodes: Nodes, made: NewNamespace): Promise<void> {
-    await exchange((session) =>
-      Promise.all([
-        ...nodes.folders.map((path) => session.create(path)),
-        session.create(nodes.era, eraBytes(made.era)),
-        // Last: where this node exists, all others do.
-        session.create(nodes.meta, metaBytes(made)),
-      ]),
-    );
+  /** Takes effect only where the note is as it was read: undefined where there was none. */
+  async makeNamespace(exchange: Exchange, nodes: Nodes, made: NewNamespace, note: Node | undefined): Promise<void> {
+    const era: Write =
+      note === undefined
+        ? { op: "create", path: nodes.era, data: eraBytes(made.era), contested: true }
+        : { op: "check", path: nodes.era, version: note.version };
+    await commit(exchange, [era, { op: "create", path: nodes.meta, data: metaBytes(made), contested: true }], {
+      folders: nodes.folders,
+    });
   }
 
   /** The buckets of a worker ID that may be missing. */

@@ -3,7 +3,7 @@ import { connect as connectTls } from "node:tls";
 import type zookeeper from "node-zookeeper-client";
 import type { ServerAddress } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { notLoaded } from "../driver-load.ts";
 import type { ZooKeeperSettings } from "./address.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
@@ -291,14 +291,6 @@ function failureOf(error: Error | zookeeper.Exception): Error {
 
 /** @throws SnowleaseError DRIVER_MISSING */
 export async function loadDriver(): Promise<ZooKeeperDriver> {
-  try {
-    return (await import("node-zookeeper-client")).default as ZooKeeperDriver;
-  } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      "A ZooKeeper registry needs a driver that is not installed: run `npm install node-zookeeper-client@1.1.3`.",
-      {},
-      { cause },
-    );
-  }
+  const fail = notLoaded("A ZooKeeper registry", "node-zookeeper-client@1.1.3");
+  return (await import("node-zookeeper-client").catch(fail)).default as ZooKeeperDriver;
 }

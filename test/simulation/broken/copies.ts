@@ -4,7 +4,7 @@ import { rules, type Rules } from "../store.ts";
 import { type Broken, twice } from "./distort.ts";
 
 /*
- * Stores and holders that break in one way each what the rule says of copied processes.
+ * Stores and holders that each break one part of the rule for copied processes.
  */
 
 function copied(broken: Partial<Rules>): Variant {
@@ -25,7 +25,7 @@ const giveBackOfCopy = copied({
     rules.decideRelease(state, before && { ...before, turn: undefined }, request, mark),
 });
 
-/** Hands the window of a claim out once more, though its holder has renewed it. */
+/** Grants the window of a claim once more, although its holder has renewed it. */
 const claimRepeated = copied({
   decideClaim(view, request, state) {
     const byToken: typeof view.byToken = (token) => {
@@ -38,7 +38,7 @@ const claimRepeated = copied({
   },
 });
 
-/** Draws another turn for each try of a renewal, and names none of those it sent. */
+/** Draws another turn for each try of a renewal, and names none of the sent ones. */
 function redrawn(registry: Registry): Registry {
   let [turn, drawn]: [string | undefined, number] = [undefined, 0];
   return {
@@ -58,7 +58,7 @@ function redrawn(registry: Registry): Registry {
   };
 }
 
-/** Keeps a turn until it is answered, though the window has passed. */
+/** Keeps a turn until it is answered, even after its window has passed. */
 function kept(registry: Registry): Registry {
   let pending: string | undefined;
   return {
@@ -79,8 +79,8 @@ function kept(registry: Registry): Registry {
 }
 
 export const brokenCopies: readonly Broken[] = [
-  { name: "turns ignored", variant: () => turnIgnored, found: [twice] },
-  { name: "the give-back of a copy taken as clean", variant: () => giveBackOfCopy, found: [twice] },
+  { name: "turns ignored", variant: () => turnIgnored, found: [twice], near: 4895 },
+  { name: "the give-back of a copy taken as clean", variant: () => giveBackOfCopy, found: [twice], near: 4895 },
   {
     name: "a claim repeated after its renewal",
     variant: () => claimRepeated,
@@ -95,5 +95,6 @@ export const brokenCopies: readonly Broken[] = [
     name: "a turn kept after its window has passed",
     variant: () => ({ traits: { copies: true, lends: false, forgets: false, unsteady: false }, holding: kept }),
     found: [twice],
+    near: 8093,
   },
 ];

@@ -2,12 +2,17 @@ import type { Grant, ReleaseRequest, Usage } from "../../../src/rule/registry.ts
 import type { Leasing } from "../store.ts";
 import type { Variant } from "../variant.ts";
 
-/** A way to break the rule, and what it has to be convicted of. */
+/** A way to break the rule, and the violations that it must lead to. */
 export interface Broken {
   readonly name: string;
   readonly variant: () => Variant;
-  /** What has to be found, each. */
+  /** Each of these must be found. */
   readonly found: readonly RegExp[];
+  /**
+   * Where it is found out by few histories: the seed of one. The search begins there, so that it takes no minute; where a change of the
+   * simulation moves it, the search goes on. Default: the first one.
+   */
+  readonly near?: number;
 }
 
 export const twice = /^ID \d+ was made by holder \d+ and again/;
@@ -15,7 +20,7 @@ export const outside = /^ID \d+ was made by holder \d+ outside/;
 export const overlap = /^Windows of worker/;
 export const refused = /Expected `(?:recentFrom|until)`|Expected the checkpoint/;
 
-/** Lets a holder see grants, and the store its releases, otherwise than they are. */
+/** Gives holders other grants, and the store other releases, than the real ones. */
 export function distorting(
   grant: (grant: Grant) => Grant,
   used: (used: Usage, request: ReleaseRequest) => Usage,
@@ -34,7 +39,7 @@ export function distorting(
 export const asGranted = (grant: Grant): Grant => grant;
 export const asUsed = (used: Usage): Usage => used;
 
-/** Runs a kind of holder that knows where the windows it was granted really begin. */
+/** Runs a kind of holder that knows where its granted windows really begin. */
 export function knowingBegin(
   grant: (grant: Grant) => Grant,
   used: (used: Usage, begin: number, request: ReleaseRequest) => Usage,
@@ -51,7 +56,7 @@ export function knowingBegin(
   };
 }
 
-/** Runs a kind of holder that tells only at its end how far it has come: the store could see through it before. */
+/** Runs a kind of holder that reports its progress only at its end: with earlier reports, the store could notice the fault. */
 export function inSilence(variant: Variant): Variant {
   return {
     ...variant,

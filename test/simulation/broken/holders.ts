@@ -15,10 +15,10 @@ import {
 } from "./distort.ts";
 
 /*
- * Holders that break the rule in one way each, as plausible mistakes would. The simulation has to find every one of them.
+ * Holders that each break one part of the rule, as plausible mistakes would. The simulation has to find all of them.
  */
 
-/** Gives back only what it used itself: what it inherited is forgotten, and made again by the next one. */
+/** Gives back only its own usage: the next holder makes inherited IDs again. */
 function recentsNotMerged(): Variant {
   const inherited = new Map<number, Grant>();
   const emptied = Uint8Array.of(1);
@@ -40,14 +40,14 @@ function recentsNotMerged(): Variant {
   };
 }
 
-/** Says of ticks that another holder used that nobody did. The registry knows better, and refuses. */
+/** Reports ticks that an earlier holder used as unused. The registry knows better, and refuses. */
 const recentsReachBelow: Variant = {
   view: distorting(asGranted, (used) =>
     used.recents === undefined ? used : { ...used, recents: { ...used.recents, from: used.recents.from - 3000 } },
   ),
 };
 
-/** Believes that what it inherited lists nothing, so that it makes those IDs again. */
+/** Believes that its inherited recents are empty, so that it makes those IDs again. */
 const recentsIgnored: Variant = {
   view: distorting(
     (grant) =>
@@ -76,7 +76,7 @@ const goesOnAfterRelease: Variant = {
   },
 };
 
-/** A lease that never hears that it has ended. */
+/** A lease that never learns of its end. */
 function frozen(lease: Lease, snapshot: LeaseSnapshot): Lease {
   const { clock, layout, namespace } = lease;
   const { workerId, from, until } = snapshot;
@@ -84,7 +84,7 @@ function frozen(lease: Lease, snapshot: LeaseSnapshot): Lease {
   return { ...ghost, attach() {}, noteRollback() {}, look() {}, close: async () => {} } as unknown as Lease;
 }
 
-/** Does not look at the end of its window: what every peer does that trusts a lease, a pid or a heartbeat. */
+/** Ignores the end of its window: so does every other system that trusts a lease, a pid or a heartbeat. */
 const windowNotChecked: Variant = {
   view: (store) => ({
     ...store,
@@ -96,28 +96,28 @@ const windowNotChecked: Variant = {
   }),
 };
 
-/** Does not look at the beginning of its window; and says so little of what it used that the store cannot see it. */
+/** Ignores the begin of its window, and reports so little of its usage that the store cannot notice. */
 const beginNotChecked = (): Variant =>
   knowingBegin(
     ({ recents: _, ...grant }) => ({ ...grant, from: grant.from - 20_000 }),
     ({ until }, begin) => ({ until: Math.max(begin, until) }),
   );
 
-/** Gives back a window that ends before the last tick that it used, which it had told. The store sees through it. */
+/** Gives back a window that ends before its last used tick, which it had reported. The store notices. */
 const lastTickForgotten = (): Variant =>
   knowingBegin(asGranted, ({ checkpoint }, begin) => ({
     until: Math.max(begin, checkpoint?.timestamp ?? begin),
     checkpoint,
   }));
 
-/** The same by a holder that never tells how far it has come. */
+/** The same by a holder that never reports its progress. */
 const lastTickForgottenInSilence = (): Variant =>
   inSilence(
     knowingBegin(asGranted, ({ checkpoint }, begin) => ({ until: Math.max(begin, checkpoint?.timestamp ?? begin) })),
   );
 
 export const brokenHolders: readonly Broken[] = [
-  { name: "recents not merged", variant: recentsNotMerged, found: [twice] },
+  { name: "recents not merged", variant: recentsNotMerged, found: [twice], near: 3066 },
   { name: "recents reaching below recentFrom", variant: () => recentsReachBelow, found: [refused] },
   { name: "inherited recents ignored", variant: () => recentsIgnored, found: [twice] },
   { name: "goes on after release", variant: () => goesOnAfterRelease, found: [twice, outside] },

@@ -4,7 +4,7 @@ import { leading } from "../holders.ts";
 import type { Variant } from "../variant.ts";
 import { asGranted, type Broken, inSilence, knowingBegin, outside, twice } from "./distort.ts";
 
-/** Leads the clock further than its window reaches, and says the most that the registry believes. */
+/** Leads the clock further than its window reaches, and reports the most that the registry believes. */
 function leadsPastWindow(): Variant {
   const ends = new Map<string, number>();
   const keyOf = ({ workerId, fence }: { workerId: number; fence: number }): string => `${workerId}/${fence}`;
@@ -31,7 +31,7 @@ function leadsPastWindow(): Variant {
   };
 }
 
-/** Gives back what was prepared and not emitted, as if it had not been used; and goes on to emit it. */
+/** Gives back prepared IDs as unused, and goes on to emit them. */
 function preparedGivenBack(): Variant {
   const emitted = new Map<string, number>();
   return {
@@ -59,7 +59,7 @@ function preparedGivenBack(): Variant {
   };
 }
 
-/** Gives back as used what the clock shows, not the ticks ahead of it. */
+/** Gives back the clock's time as used, not the ticks ahead of it. */
 const clockGivenBack = (): Variant => ({
   kind: leading,
   ...inSilence(

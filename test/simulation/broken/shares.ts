@@ -3,7 +3,7 @@ import { lending } from "../holders.ts";
 import type { Variant } from "../variant.ts";
 import { asGranted, type Broken, inSilence, knowingBegin, outside, twice } from "./distort.ts";
 
-/** Counts what was emitted, by anybody, not what was handed out: children may have it still. */
+/** Counts the emitted IDs, not the blocks handed out: children may still have unused blocks. */
 function emittedCounted(): Variant {
   const ends = new Map<number, number>();
   return {

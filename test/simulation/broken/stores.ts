@@ -8,7 +8,7 @@ import type { Traits } from "../scenario.ts";
 import { type Broken, overlap, twice } from "./distort.ts";
 
 /*
- * Stores that forget, and break in one way each what the rule says of that.
+ * Stores that forget, and that each break one part of the rule for that.
  */
 
 const unnoticed = /^The store forgot/;
@@ -18,14 +18,14 @@ function forgetting(broken: Partial<Rules>, traits: Partial<Traits> = {}): Varia
   return { traits: { forgets: true, lends: false, ...traits }, rules: { ...rules, ...broken } };
 }
 
-/** The same for a store that is put back, and has nothing but its holders to tell it. */
+/** The same for a store that is put back, and learns that only from its holders. */
 function putBack(broken: Partial<Rules>, traits: Partial<Traits> = {}): Variant {
   return forgetting(broken, { isSilent: true, ...traits });
 }
 
 type ReadAs = (receipt: Receipt, before: Stored | undefined, state: NamespaceState) => Receipt | undefined;
 
-/** Reads receipts otherwise than they are. */
+/** Reads receipts as other than they are. */
 function reading(as: ReadAs): Partial<Rules> {
   const read = <Request extends RenewRequest | ReleaseRequest>(
     state: NamespaceState,
@@ -52,10 +52,10 @@ function textOf(receipt: Receipt): string {
 const isOfClaim = (receipt: Receipt, before: Stored | undefined): before is Stored =>
   before?.fence === receipt.fence && (before.token ?? receipt.token) === receipt.token;
 
-/** Begins no quarantine when another server takes its place, nor by what holders show. */
+/** Begins no quarantine, neither when another server takes over, nor by the evidence of holders. */
 const goesOn = forgetting({ isSame: () => true, ...reading(() => undefined) });
 
-/** Waits as long as most windows are, as if there were no longer ones, and no clocks that differ. */
+/** Waits as long as most windows are, as if there were no longer ones, and no clock differences. */
 const tooShort = forgetting(
   { nextEra: (era, clock, _, mark) => rules.nextEra(era, clock, { maxWindow: 5000, maxClockSkew: 0 }, mark) },
   { isSilent: false },
@@ -88,7 +88,7 @@ const evidenceIgnored = putBack(reading(() => undefined));
 
 const renewalsIgnored = putBack(reading((receipt) => ({ ...receipt, renewals: 0 })));
 
-/** Compares the ends of windows in place of the numbers of renewals: a late message raises the one that it forgot. */
+/** Compares the ends of windows instead of the numbers of renewals: a late message raises the end that the store forgot. */
 const untilCompared = putBack(
   reading((receipt, before) => {
     if (!isOfClaim(receipt, before)) return receipt;
@@ -96,10 +96,10 @@ const untilCompared = putBack(
   }),
 );
 
-/** What the present quarantine began with begins another one. */
+/** The evidence that began the present quarantine begins another one. */
 const coveredCounts = putBack(reading((receipt, _, { era }) => ({ ...receipt, era })));
 
-/** Takes a claim that an operator ended for one that it forgot. */
+/** Takes a claim that an operator ended for a forgotten one. */
 const forcedCounts = forgetting(
   reading((receipt, before) =>
     before?.fence === receipt.fence && before.token === undefined
@@ -109,7 +109,7 @@ const forcedCounts = forgetting(
   { unsteady: true, lends: false },
 );
 
-/** A quarantine that ends before the window of the holder that showed its cause. */
+/** A quarantine that ends before the window of the holder that proved its cause. */
 const untilNotAdded = putBack(
   {
     decideRenewal(state, before, request, mark) {
@@ -122,7 +122,7 @@ const untilNotAdded = putBack(
   { isSetBack: true, ends: false },
 );
 
-/** A holder whose worker ID another one was granted, too, goes on through the quarantine. */
+/** A holder whose worker ID was also granted to another one goes on through the quarantine. */
 const doubledGoesOn = putBack({
   decideRenewal(state, before, request, mark) {
     const verdict = rules.decideRenewal(state, before, request, mark);
@@ -132,7 +132,7 @@ const doubledGoesOn = putBack({
   },
 });
 
-/** Leaves the window of a worker ID that was granted twice as it is. */
+/** Leaves the window of a twice-granted worker ID unchanged. */
 const doubledStaysOpen = putBack({
   decideRenewal(state, before, request, mark) {
     const verdict = rules.decideRenewal(state, before, request, mark);
@@ -140,7 +140,7 @@ const doubledStaysOpen = putBack({
   },
 });
 
-/** Acts on what a lagging read seems to show. */
+/** Acts on the apparent result of a lagging read. */
 const actsOnLag = forgetting(
   { stands: (isUnchanged, isEvidence) => isUnchanged || isEvidence },
   { lags: true, lends: false },

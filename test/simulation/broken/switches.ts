@@ -28,7 +28,7 @@ function withFirstWindow(lease: Lease): Lease {
   });
 }
 
-/** A store that takes a give-back for that of whoever has the worker ID now: one that is late ends the next claim. */
+/** A store that attributes a give-back to the present holder of the worker ID: a late give-back ends the next claim. */
 function takenForTheNext(): Variant {
   const holders = new Map<number, { fence: number; token: string; from: number }>();
   return {
@@ -54,5 +54,5 @@ function takenForTheNext(): Variant {
 
 export const brokenSwitches: readonly Broken[] = [
   { name: "keeps the old window after a switch", variant: () => keepsWindow, found: [outside] },
-  { name: "a late give-back ends the next claim", variant: takenForTheNext, found: [twice] },
+  { name: "a late give-back ends the next claim", variant: takenForTheNext, found: [twice], near: 1713 },
 ];

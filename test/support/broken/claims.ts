@@ -15,7 +15,7 @@ async function recordsOf(registry: Registry, { namespace, pool }: ClaimRequest):
   return records.filter(({ workerId }) => workerId >= pool.first && workerId <= pool.last);
 }
 
-const nobody: HolderLabel = { host: "", ip: "", pid: 0, instance: "" };
+const noHolder: HolderLabel = { host: "", ip: "", pid: 0, instance: "" };
 
 /** Mistakes in claims. */
 export const claimFaults: readonly Fault[] = [
@@ -308,7 +308,7 @@ export const claimFaults: readonly Fault[] = [
     wrap: refusing((refusal) => {
       if (refusal.outcome !== "rollback") return refusal;
       const { behind: _, ...rest } = refusal;
-      return { ...rest, outcome: "held", live: false, holder: nobody, since: rest.clock };
+      return { ...rest, outcome: "held", live: false, holder: noHolder, since: rest.clock };
     }),
   },
   {
@@ -324,7 +324,7 @@ export const claimFaults: readonly Fault[] = [
     fault: "does not name the holder",
     rejectedBy: ["a requested worker ID that is held is refused, with its holder"],
     wrap: refusing((refusal) => {
-      return refusal.outcome === "held" ? { ...refusal, holder: nobody } : refusal;
+      return refusal.outcome === "held" ? { ...refusal, holder: noHolder } : refusal;
     }),
   },
   {

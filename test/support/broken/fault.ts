@@ -12,19 +12,19 @@ import type {
 } from "../../../src/rule/registry.ts";
 import type { FakeClock } from "../../../src/testing.ts";
 
-/** What a broken registry does differently. */
+/** The changed behaviour of a broken registry. */
 export type Wrap = (registry: Registry, clock: FakeClock) => Partial<Registry>;
 
 /** A registry with one mistake in it. */
 export interface Fault {
   /** The mistake, in words. */
   readonly fault: string;
-  /** Titles of checks that have to see it. */
+  /** Titles of checks that have to find it. */
   readonly rejectedBy: readonly string[];
   readonly wrap: Wrap;
 }
 
-/** A mistake in what a claim asks the store for. */
+/** A mistake in a claim's request to the store. */
 export function asking(change: (request: ClaimRequest, clock: FakeClock) => Partial<ClaimRequest>): Wrap {
   return (registry, clock) => ({ claim: (request) => registry.claim({ ...request, ...change(request, clock) }) });
 }
@@ -49,12 +49,12 @@ export function refusing(change: (refusal: Refusal) => Refusal): Wrap {
   });
 }
 
-/** A mistake in what a release stores. */
+/** A mistake in the stored result of a release. */
 export function releasing(change: (request: ReleaseRequest) => Partial<ReleaseRequest>): Wrap {
   return (registry) => ({ release: (request) => registry.release({ ...request, ...change(request) }) });
 }
 
-/** A mistake in how a record is shown. */
+/** A mistake in the view of a record. */
 export function showing(change: (record: WorkerRecord) => Partial<WorkerRecord> | Record<string, unknown>): Wrap {
   const shown = (record: WorkerRecord): WorkerRecord => ({ ...record, ...change(record) });
   return (registry) => ({

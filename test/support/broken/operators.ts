@@ -3,7 +3,7 @@ import { asking, type Fault, granting, reopen, reset, showing } from "./fault.ts
 
 const several = "several pins together have the effect of single pins: all of them, or an error";
 
-/** Mistakes in what operators do. */
+/** Mistakes in operators' actions. */
 export const operatorFaults: readonly Fault[] = [
   {
     fault: "forces without `force`",

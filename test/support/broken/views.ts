@@ -1,14 +1,14 @@
 import { SnowleaseError } from "../../../src/id/errors.ts";
 import { defaultLimits } from "../../../src/rule/limits.ts";
-import type { Grant, Registry } from "../../../src/rule/registry.ts";
+import type { Grant, NamespacesPage, Registry } from "../../../src/rule/registry.ts";
 import { asking, type Fault, showing, telling } from "./fault.ts";
 
-/** The layout that a namespace has, whatever is asked for. */
+/** A layout that a namespace has, whatever the request says. */
 async function layoutOf(registry: Registry, namespace: string, asked: string): Promise<string> {
   return (await registry.describe(namespace))?.layout ?? asked;
 }
 
-/** Mistakes in what can be read. */
+/** Mistakes in the views of the registry. */
 export const viewFaults: readonly Fault[] = [
   {
     fault: "shows what it is about to store",
@@ -143,14 +143,21 @@ export const viewFaults: readonly Fault[] = [
   },
 ];
 
-/** The memory registry as it is, said to have connections. */
+/** The unchanged memory registry, with the claim that it has connections. */
 export const closing: Fault = {
   fault: "goes on after it was closed",
   rejectedBy: ["a closed registry refuses calls, and its claims stay"],
   wrap: () => ({}),
 };
 
-/** Mistakes in what is fixed for a namespace, and in the connection. */
+const listed = "namespaces that exist are listed in ascending order, page by page";
+const droppedUnlisted = "a namespace that was dropped is not listed, and one that is made there again is";
+
+async function namesOf(registry: Registry, page?: NamespacesPage): Promise<readonly string[]> {
+  return (await registry.namespaces?.(page)) ?? [];
+}
+
+/** Mistakes in the fixed properties of a namespace, and in the connection. */
 export const namespaceFaults: readonly Fault[] = [
   {
     fault: "refuses to create a namespace twice",
@@ -169,7 +176,7 @@ export const namespaceFaults: readonly Fault[] = [
       let running = false;
       return {
         init: async (request) => {
-          if (running) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "Somebody else is creating it.");
+          if (running) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "Another caller creates it now.");
           running = true;
           return registry.init(request).finally(() => (running = false));
         },
@@ -177,7 +184,7 @@ export const namespaceFaults: readonly Fault[] = [
     },
   },
   {
-    fault: "believes anybody that a namespace is new",
+    fault: "believes any caller that a namespace is new",
     rejectedBy: ["`init` with `new` is refused after a worker ID was used, and changes nothing"],
     wrap: (registry) => ({ init: ({ new: _, ...request }) => registry.init(request) }),
   },
@@ -259,6 +266,71 @@ export const namespaceFaults: readonly Fault[] = [
       renew: (request) => registry.renew({ ...request, namespace: "orders" }),
       release: (request) => registry.release({ ...request, namespace: "orders" }),
     }),
+  },
+  {
+    fault: "lists namespaces backwards",
+    rejectedBy: [listed],
+    wrap: (registry) => ({ namespaces: async (page) => (await namesOf(registry, page)).toReversed() }),
+  },
+  {
+    fault: "begins each page of namespaces at the first one",
+    rejectedBy: [listed],
+    wrap: (registry) => ({ namespaces: ({ limit } = {}) => namesOf(registry, { limit }) }),
+  },
+  {
+    fault: "has one length of pages of namespaces",
+    rejectedBy: [listed],
+    wrap: (registry) => ({ namespaces: ({ after } = {}) => namesOf(registry, { after }) }),
+  },
+  {
+    fault: "lists namespaces that were dropped",
+    rejectedBy: [droppedUnlisted],
+    wrap: (registry) => {
+      const made = new Set<string>();
+      return {
+        init: (request) => {
+          made.add(request.namespace);
+          return registry.init(request);
+        },
+        namespaces: async ({ after = "", limit = 1000 } = {}) =>
+          [...made]
+            .filter((name) => name > after)
+            .toSorted()
+            .slice(0, limit),
+      };
+    },
+  },
+  {
+    fault: "does not list a namespace in quarantine",
+    rejectedBy: [droppedUnlisted],
+    wrap: (registry) => ({
+      namespaces: async (page) => {
+        const found = await namesOf(registry, page);
+        const infos = await Promise.all(found.map((name) => registry.describe(name)));
+        return found.filter((_, i) => infos[i]?.quarantineUntil === undefined);
+      },
+    }),
+  },
+  {
+    fault: "lists a name under which an era is noted",
+    rejectedBy: ["a name under which only an era is noted is not listed"],
+    wrap: (registry) => {
+      const noted = new Set<string>();
+      return {
+        renew: (request) => {
+          noted.add(request.namespace);
+          return registry.renew(request);
+        },
+        namespaces: async (page = {}) => {
+          const { after = "", limit = 1000 } = page;
+          const found = new Set([...(await namesOf(registry, page)), ...noted]);
+          return [...found]
+            .filter((name) => name > after)
+            .toSorted()
+            .slice(0, limit);
+        },
+      };
+    },
   },
   {
     fault: "has a clock that stands still",

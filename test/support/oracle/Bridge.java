@@ -78,7 +78,7 @@ public class Bridge {
         connection.rollback();
       }
     } catch (IOException | SQLException gone) {
-      // Whoever asked is not there any more.
+      // The client of this answer is gone.
     }
   }
 

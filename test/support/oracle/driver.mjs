@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import oracledb from "oracledb/lib/oracledb.js";
 import impl from "oracledb/lib/impl/index.js";
 
-/** What Oracle says where the other database says this, by SQLSTATE. */
+/** Oracle's error for each SQLSTATE of the other database. */
 const codes = {
   22001: 12899,
   22003: 1438,
@@ -14,7 +14,7 @@ const codes = {
   40001: 60,
   42501: 942,
   42504: 955,
-  // What it makes of a subquery on a table that is not there.
+  // Oracle's error for a subquery on a missing table.
   42581: 942,
 };
 
@@ -22,7 +22,7 @@ const codes = {
 const types = { BLOB: oracledb.DB_TYPE_BLOB };
 const numbers = /^(NUMERIC|DECIMAL|INTEGER|BIGINT|SMALLINT|DOUBLE)/;
 
-/** What the other database does not know: settings of a session, which mean nothing there. */
+/** Statements that the other database does not know: settings of a session, which mean nothing there. */
 const setting = /\b(NLS_\w+) = '(\w+)'/g;
 
 /** The rows of a query, which has been answered as a whole. */
@@ -42,7 +42,7 @@ class Rows extends impl.ResultSetImpl {
 
   #fetched(cell, type) {
     const isBytes = cell instanceof Uint8Array;
-    // Bytes that are asked for as what they are come as an object to read them from.
+    // Bytes requested in their own type come as an object to read them from.
     return isBytes && type === oracledb.DB_TYPE_BLOB ? { getLength: () => cell.length } : cell;
   }
 
@@ -62,7 +62,7 @@ class Bridged extends impl.ConnectionImpl {
     this.#socket = socket;
     const lines = createInterface({ input: socket });
     lines.on("line", (line) => this.#waiting.shift()?.resolve(line));
-    // Told by the socket's end.
+    // The socket's end reports it.
     for (const one of [socket, lines]) one.on("error", () => undefined);
     socket.on("close", () => {
       for (const { reject } of this.#waiting.splice(0)) reject();
@@ -146,7 +146,7 @@ function encoded(type, value) {
   throw failure("NJS", 11, "encountered bind value and type mismatch");
 }
 
-/** A cell as the protocol's layer hands it on: numbers as texts. */
+/** A cell in the form of the protocol's layer: numbers as texts. */
 function decoded(field) {
   const value = field.slice(1);
   if (field.startsWith("n")) return value;

@@ -10,6 +10,7 @@ import type {
   SqlTarget,
   SqlValue,
 } from "../dialect.ts";
+import { notLoaded } from "../../driver-load.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
@@ -21,27 +22,31 @@ const statement = sessionStatements("mysql");
 /** How long the server keeps an idle session, s. A client that still runs closes it much sooner. */
 const idleTimeout = 60;
 
+/** Values of `innodb_doublewrite` with which no page that is torn by a power loss can be mended: InnoDB then does not start. */
+const pagesTear: ReadonlySet<unknown> = new Set([0, "OFF", "DETECT_ONLY"]);
+
 /** MySQL 8.0 and newer, MariaDB 10.6 and newer. */
 export const mysql: Dialect = {
   kind: "mysql",
   title: "MySQL",
-  driver: "mysql2",
   meaningOf,
 
   async load() {
-    return (await import("mysql2")).default;
+    return (await import("mysql2").catch(notLoaded("A registry in MySQL", "mysql2"))).default;
   },
 
   connection: (driver, target) => new MysqlConnection(driver as MysqlDriver, target),
 
   sameServer: (stored, seen) => stored === seen,
 
-  durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog }) {
+  durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog, doublewrite }) {
     let survives = "kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)";
     if (flushLog !== 1) {
       survives = "the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)";
     } else if (logBin !== 0 && syncLog !== 1) {
       survives = "kill -9 of this server, and may be lost with its machine (sync_binlog is not 1)";
+    } else if (pagesTear.has(doublewrite)) {
+      survives = "kill -9 of this server, and may be lost with its machine (innodb_doublewrite is off)";
     }
     return `Acknowledged writes survive ${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
   },

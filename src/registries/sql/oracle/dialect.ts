@@ -15,6 +15,7 @@ import {
   type SqlValue,
 } from "../dialect.ts";
 import { Beaten } from "../../compare-and-set/store.ts";
+import { notLoaded } from "../../driver-load.ts";
 import { named, placeholder, sessionStatements } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
 
@@ -40,11 +41,10 @@ const ofStatements = {
 export const oracle: Dialect = {
   kind: "oracle",
   title: "Oracle",
-  driver: "oracledb",
   meaningOf,
 
   async load() {
-    return (await import("oracledb")).default;
+    return (await import("oracledb").catch(notLoaded("A registry in Oracle", "oracledb"))).default;
   },
 
   connection: (driver, target) => new OracleConnection(driver as OracleDriver, target),

@@ -12,6 +12,7 @@ import {
   Unconfirmed,
   type SqlValue,
 } from "../dialect.ts";
+import { notLoaded } from "../../driver-load.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
@@ -29,11 +30,10 @@ const statement = sessionStatements("postgres");
 export const postgres: Dialect = {
   kind: "postgres",
   title: "PostgreSQL",
-  driver: "pg",
   meaningOf,
 
   async load(client) {
-    return client ?? (await import("pg")).default;
+    return client ?? (await import("pg").catch(notLoaded("A registry in PostgreSQL", "pg"))).default;
   },
 
   connection: (driver, target) => new PostgresConnection(driver as PgDriver, target),

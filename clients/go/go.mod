@@ -1,0 +1,3 @@
+module github.com/snowlease/snowlease/clients/go
+
+go 1.21

@@ -1,0 +1,117 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { type Access, type Role, roles } from "../api/call.ts";
+import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
+import { readGuardedFile } from "./guarded-file.ts";
+import type { Log } from "./log.ts";
+
+export interface Tokens {
+  /** What tells the client with this token from others; it is no secret. Undefined: the daemon does not know the token. */
+  clientOf(token: string): string | undefined;
+  /** Whether a client may still do it. What names no namespace is for tokens of all namespaces (`*`), but for `any`. */
+  may(client: string, access: Exclude<Access, "open">, namespace: string | undefined): boolean;
+  /** Whether a client has the role anywhere. */
+  hasRole(client: string, access: Exclude<Access, "open">): boolean;
+  /** Whether the token of a client is still in the file. */
+  knows(client: string): boolean;
+}
+
+/** One line: what a token may do, and where. */
+interface TokenRight {
+  readonly sha256: Buffer;
+  readonly role: Role;
+  readonly namespaces: RegExp;
+}
+
+/**
+ * The tokens in a file: lines of `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]`, and `#` before what is a comment. A token may have several
+ * lines. The file is read at once, and again with `reload`.
+ * @throws SnowleaseError CONFIG_INVALID, also of `reload`, which then leaves everything as it was.
+ */
+export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
+  const read = (): readonly TokenRight[] => parseTokens(readGuardedFile(path, "tokens", log), path);
+  let grants = read();
+  let rights = rightsOf(grants);
+
+  return {
+    reload() {
+      grants = read();
+      rights = rightsOf(grants);
+    },
+
+    clientOf(token) {
+      const sha256 = createHash("sha256").update(token).digest();
+      // All of them, however early one fits: how long it takes tells nothing.
+      const own = grants.filter((grant) => timingSafeEqual(grant.sha256, sha256));
+      return own.length > 0 ? sha256.toString("hex") : undefined;
+    },
+
+    may: (client, access, namespace) =>
+      (rights.get(client) ?? []).some(({ role, namespaces }) =>
+        access === "any"
+          ? namespace === undefined || namespaces.test(namespace)
+          : (role === access || role === "admin") && namespaces.test(namespace ?? ""),
+      ),
+
+    hasRole: (client, access) =>
+      (rights.get(client) ?? []).some(({ role }) => access === "any" || role === access || role === "admin"),
+
+    knows: (client) => rights.has(client),
+  };
+}
+
+const globPattern = /^[a-z0-9_*]{1,32}$/;
+
+/** A new token, and the line for it in a file of tokens. @throws SnowleaseError CONFIG_INVALID */
+export function newToken(role: string, glob: string = "*"): { readonly token: string; readonly line: string } {
+  if (!roles.some((known) => known === role)) {
+    throw configInvalid(`Expected ROLE to be one of ${roles.join(", ")}, got ${shown(role)}; name one of them.`);
+  }
+  if (!globPattern.test(glob)) {
+    throw configInvalid(
+      `Expected NAMESPACES to be 1 to 32 small letters, digits, \`_\` and \`*\`, got ${shown(glob)}; correct it.`,
+    );
+  }
+  // Its form tells it from a hash: a file that it was put into by mistake is refused.
+  const token = `sl_${randomBytes(32).toString("base64url")}`;
+  return { token, line: `${createHash("sha256").update(token).digest("hex")} ${role} ${glob}` };
+}
+
+/** @throws SnowleaseError CONFIG_INVALID that names the line, and nothing that stands in it: it may be a token. */
+export function parseTokens(text: string, path: string): readonly TokenRight[] {
+  const grants: TokenRight[] = [];
+  for (const [i, line] of text.split(/\r?\n/).entries()) {
+    const words = line
+      .replace(/(?:^|\s)#.*$/, "")
+      .split(/\s+/)
+      .filter(Boolean);
+    if (words.length === 0) continue;
+    const [sha256 = "", role, glob = "*"] = words;
+    const refuse = (rule: string): never => {
+      throw new SnowleaseError(
+        "CONFIG_INVALID",
+        `Expected line ${i + 1} of ${path} to be TOKEN-SHA256 ROLE [NAMESPACE-GLOB], ${rule}; correct it.`,
+      );
+    };
+    if (words.length > 3) refuse("and no more");
+    if (!/^[0-9a-f]{64}$/i.test(sha256)) refuse("the first of 64 hexadecimal digits, as `snowlease token` prints them");
+    const known = roles.find((known) => known === role) ?? refuse(`with one of the roles ${roles.join(", ")}`);
+    if (!globPattern.test(glob)) refuse("the last of letters, digits, `_` and `*`");
+    const namespaces = new RegExp(`^${glob.replace(/\*+/g, "[^]*")}$`);
+    grants.push({ sha256: Buffer.from(sha256, "hex"), role: known, namespaces });
+  }
+  if (grants.length > 0) return grants;
+  throw new SnowleaseError(
+    "CONFIG_INVALID",
+    `The file ${path} has no token, so that no client could do anything; add a line that \`snowlease token ROLE\` prints.`,
+  );
+}
+
+/** Client -> what its token may do. */
+function rightsOf(grants: readonly TokenRight[]): ReadonlyMap<string, readonly TokenRight[]> {
+  const rights = new Map<string, TokenRight[]>();
+  for (const grant of grants) {
+    const client = grant.sha256.toString("hex");
+    rights.set(client, [...(rights.get(client) ?? []), grant]);
+  }
+  return rights;
+}

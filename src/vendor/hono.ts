@@ -1,0 +1,3 @@
+export { getRequestListener, type HttpBindings } from "@hono/node-server";
+export { Hono } from "hono";
+export { html, raw } from "hono/html";

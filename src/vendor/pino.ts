@@ -1,0 +1,1 @@
+export { destination, pino } from "pino";

@@ -1,0 +1,1 @@
+export { collectDefaultMetrics, Counter, Gauge, Histogram, type LabelValues, Registry } from "prom-client";

@@ -1,0 +1,23 @@
+export {
+  array,
+  base64,
+  boolean,
+  discriminatedUnion,
+  enum,
+  int,
+  intersection,
+  iso,
+  literal,
+  looseObject,
+  number,
+  object,
+  preprocess,
+  record,
+  strictObject,
+  string,
+  toJSONSchema,
+  tuple,
+  unknown,
+  url,
+} from "zod";
+export type { core, infer, ZodString, ZodType } from "zod";
