@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-/** For a test that hangs, ms. What a test waits for decides how long it takes: no result depends on how quick the machine is. */
+/** For a test that hangs, ms. Else what a test waits for decides how long it takes. */
 const timeout = 300_000;
 
 export default defineConfig({

@@ -50,20 +50,17 @@ async function main(asked) {
     const place = join(folder, name);
     mkdirSync(place);
     const program = platforms[name].install(place);
-    const row =
-      program === undefined ? failure(`${name} could not be had`) : await test(name, platforms[name], program, place);
+    const row = program === undefined ? failure("could not be had") : await test(name, platforms[name], program, place);
     rows.push({ name, ...row });
   }
 
   console.log("\nPlatform");
-  for (const { name, version = "", passed, failed } of rows)
-    console.log(
-      `${name.padEnd(10)}${version.padEnd(12)}${failed === 0 ? `green, ${passed} tests` : `RED, ${failed} failed`}`,
-    );
-  console.log();
-  for (const text of rows.flatMap(({ failures }) => failures)) console.log(`FAILED ${text}`);
+  for (const { name, version, passed, failed } of rows) {
+    const came = failed === 0 ? `green, ${passed} tests` : `RED, ${failed} failed`;
+    console.log(`${name.padEnd(10)}${version === undefined ? "RED, could not be had" : version.padEnd(12) + came}`);
+  }
   const sum = (key) => rows.reduce((total, row) => total + row[key], 0);
-  console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
+  console.log(`\n${sum("passed")} passed, ${sum("failed")} failed`);
   process.exitCode = sum("failed") === 0 ? 0 : 1;
 }
 
@@ -127,7 +124,7 @@ function fromPypi(requirement, file, place) {
 
 /** Runs the tests on a program. */
 async function test(name, { as, flags = [], tests }, program, place) {
-  const [version] = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout) ?? [];
+  const [version = ""] = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout) ?? [];
   console.log(`\n${name} ${version}`);
   const environment = { ...process.env };
   if (as !== undefined) {

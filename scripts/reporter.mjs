@@ -1,6 +1,6 @@
-import { appendFileSync } from "node:fs";
 import { relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
+import { appendResult, failure } from "./run-tests.mjs";
 import { inMinutes } from "./verdict.mjs";
 
 /** The longest error that is put in one line, characters. */
@@ -8,8 +8,8 @@ const longestError = 600;
 
 /** From run-tests.mjs: where to write results, whether to show them, and the seconds that files took before. */
 const { resultsFile, shows, secondsBefore } = JSON.parse(process.env.VITEST_REPORT);
-/** What a file takes that never ran here: most units start no server. */
-const expectedSeconds = (file) => secondsBefore[file] ?? (file.startsWith("test/unit/") ? 1 : 20);
+/** What a file will take. Where it never ran here: most units start no server. */
+const expectedSeconds = (file) => Math.max(secondsBefore[file] ?? (file.startsWith("test/unit/") ? 1 : 20), 0.1);
 
 /**
  * Writes the result of each test file as a line of JSON, as soon as it is known. With `shows`, it also prints what is done, what failed and
@@ -37,19 +37,20 @@ export default class Reporter {
 
   onTestModuleEnd(module) {
     const result = resultOf(module);
-    write(result);
+    appendResult(resultsFile, result);
     if (shows) this.#show(module, result);
   }
 
   onTestRunEnd(modules, unhandled) {
     // The process of such a file ended by itself, and told nothing.
     const unfinished = modules.filter((module) => ["queued", "pending"].includes(module.state()));
-    for (const { moduleId } of unfinished) write(failed(nameOf(moduleId), "did not come to its end"));
+    for (const { moduleId } of unfinished)
+      appendResult(resultsFile, failure("did not come to its end", nameOf(moduleId)));
     for (const error of unhandled) {
       // vitest says it of such a process once more.
       if (unfinished.length > 0 && error.message.startsWith("[vitest-pool]")) continue;
       if (shows) this.#vitest.logger.printError(error);
-      write(failed(undefined, `outside of the tests: ${inOneLine(error)}`));
+      appendResult(resultsFile, failure(`outside of the tests: ${inOneLine(error)}`));
     }
   }
 
@@ -70,22 +71,6 @@ export default class Reporter {
     const elapsed = (performance.now() - this.#begin) / 1000;
     return `${inMinutes((elapsed * seconds) / this.#secondsDone)} left`;
   }
-}
-
-/** What failed of a file, or of none, beside its tests. */
-function failed(file, text) {
-  return {
-    file,
-    seconds: 0,
-    passed: 0,
-    failed: 1,
-    skips: [],
-    failures: [file === undefined ? text : `${file}: ${text}`],
-  };
-}
-
-function write(result) {
-  appendFileSync(resultsFile, `${JSON.stringify(result)}\n`);
 }
 
 function resultOf(module) {

@@ -30,13 +30,8 @@ export function runTests(args, { shows = true, environment = {}, resultsFile } =
     },
   });
   // A crash, or a file that does not load: no test failed, and yet the run did.
-  if (
-    status !== 0 &&
-    readResults(file)
-      .slice(before)
-      .every(({ failed }) => failed === 0)
-  )
-    appendResult(file, failure("vitest ended without a result: see above"));
+  const hasFailed = readResults(file).some(({ failed }, i) => i >= before && failed > 0);
+  if (status !== 0 && !hasFailed) appendResult(file, failure("vitest ended without a result: see above"));
   const results = readResults(file).slice(before);
   rmSync(folder, { recursive: true });
 
@@ -64,7 +59,8 @@ export async function runProgram(name, command, args, environment = process.env)
     child.once("close", resolve);
     child.once("error", () => resolve(1));
   });
-  const [, passed, failed] = /^(\d+) passed, (\d+) failed\n$/m.exec(output) ?? [undefined, status === 0 ? 1 : 0, 0];
+  const counts = [...output.matchAll(/^(\d+) passed, (\d+) failed$/gm)].at(-1);
+  const [, passed, failed] = counts ?? [undefined, status === 0 ? 1 : 0, 0];
   const failures = [...output.matchAll(/^FAILED (.+)$/gm)].map(([, text]) => `${name}: ${text}`);
   if (status !== 0 && failures.length === 0) failures.push(`${name}: see above`);
   return {
@@ -77,11 +73,13 @@ export async function runProgram(name, command, args, environment = process.env)
   };
 }
 
-/** Something beside the tests that failed, as a result. */
-export function failure(text) {
-  return { seconds: 0, passed: 0, failed: 1, skips: [], failures: [text] };
+/** What failed of a file beside its tests, or of no file, as a result. */
+export function failure(text, file) {
+  const failures = [file === undefined ? text : `${file}: ${text}`];
+  return { file, seconds: 0, passed: 0, failed: 1, skips: [], failures };
 }
 
+/** Adds a result to a file, as a line of JSON. */
 export function appendResult(file, result) {
   appendFileSync(file, `${JSON.stringify(result)}\n`);
 }

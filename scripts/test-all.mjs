@@ -2,7 +2,7 @@
 // alone: only what fails twice is red. A run that was broken off goes on where it was, unless a file changed since; `-- --again` begins
 // anew. `-- --share 2/8` takes the second of eight parts of what is not the gate.
 
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { gate, rest } from "./gate.mjs";
@@ -23,7 +23,7 @@ const programs = new Map([
     { args: ["scripts/test.mjs", "test/simulation/simulation.test.ts"], environment: { SNOWLEASE_HISTORIES: "20000" } },
   ],
 ]);
-/** What the results depend on. */
+/** What the results depend on, beside the files of the root. */
 const sources = ["bench", "deploy", "docs", "examples", "prove", "scripts", "spec", "sql", "src", "test", "web"];
 
 const values = readArguments();
@@ -64,7 +64,8 @@ function shareOf(all, share = "1/1") {
 
 /** Keeps the results of a run that was broken off, if they are of these very files. */
 function resume() {
-  const hash = hashOf(["package-lock.json", "README.md", ...sources.flatMap(filesIn)]);
+  const here = readdirSync(".", { withFileTypes: true }).filter((entry) => entry.isFile());
+  const hash = hashOf([...here.map(({ name }) => name), ...sources.flatMap(filesIn)]);
   if (values.again || readIfThere(stamp) !== hash) rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   writeFileSync(stamp, hash);

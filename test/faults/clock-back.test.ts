@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { startDaemonProcess } from "../support/daemon-process.ts";
+import { newDaemonOnFile } from "../support/daemon-process.ts";
 import { clocksMissing, HolderProcess, WallClock } from "../support/holder.ts";
 import { patience } from "../support/patience.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
@@ -44,21 +44,7 @@ const stores: readonly Store[] = [
       return subjectOn(server, await openZooKeeper(server.url()));
     },
   },
-  {
-    name: "a daemon",
-    async start() {
-      const file = await newRegistryFile();
-      const daemon = await startDaemonProcess(file.url);
-      return {
-        url: daemon.url,
-        registry: file.registry,
-        async stop() {
-          await daemon.end();
-          await file.stop();
-        },
-      };
-    },
-  },
+  { name: "a daemon", start: newDaemonOnFile },
 ];
 
 /** Longer than these tests ever take, ms: nothing in them waits for the end of a window, and no window ends while they run. */

@@ -1,22 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { startDaemonProcess, type DaemonProcess } from "../support/daemon-process.ts";
+import { newDaemonOnFile, startDaemonProcess, type DaemonProcess } from "../support/daemon-process.ts";
 import { eventually, HolderProcess } from "../support/holder.ts";
 import { newRegistryFile, type RegistryFile } from "../support/registry-file.ts";
 import { restartMatrix } from "../support/restart-matrix.ts";
 
-restartMatrix("a daemon", async () => {
-  const file = await newRegistryFile();
-  const daemon = await startDaemonProcess(file.url);
-  return {
-    url: daemon.url,
-    registry: file.registry,
-    async stop() {
-      await daemon.end();
-      await file.stop();
-    },
-  };
-});
+restartMatrix("a daemon", newDaemonOnFile);
 
 describe("a daemon that dies", () => {
   let file: RegistryFile;

@@ -2,6 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { newRegistryFile } from "./registry-file.ts";
+import type { Subject } from "./subject.ts";
 
 /** A daemon as a process of its own. */
 export interface DaemonProcess {
@@ -52,6 +54,20 @@ export async function startDaemonProcess(
       child.kill(signal);
       const [code] = (await exit) as [number | null];
       return code;
+    },
+  };
+}
+
+/** A daemon on an embedded registry of its own. */
+export async function newDaemonOnFile(): Promise<Subject> {
+  const file = await newRegistryFile();
+  const daemon = await startDaemonProcess(file.url);
+  return {
+    url: daemon.url,
+    registry: file.registry,
+    async stop() {
+      await daemon.end();
+      await file.stop();
     },
   };
 }
