@@ -86,6 +86,7 @@ interface Lease {
 /** What a holder was told. */
 interface Answer {
   readonly heard: string;
+  /** When it had asked for that; Infinity where that is not known. */
   readonly sent: number;
   readonly time: number;
   readonly isRepeat: boolean;
@@ -108,6 +109,8 @@ const mostFindings = 5;
 const longestDoubt = 40_000;
 /** Clocks of holders and registries are apart by so much at most, where a store is put back, ms. */
 const mostSkew = 2000;
+/** A quarantine of such small windows lasts so long at most, ms. */
+const longestQuarantine = 5000;
 /** Within so many ms after a renewal that shows that the store forgot it, a quarantine has to be heard of. */
 const promptly = 1000;
 
@@ -319,9 +322,11 @@ class Life {
     });
   }
 
-  #hear({ time = 0, sent = time, turn, isRepeat = false }: Fact, heard: string): void {
+  #hear({ time = 0, sent = Infinity, turn, isRepeat = false }: Fact, heard: string): void {
     const answer = { heard, sent, time, isRepeat };
     this.answers.push(answer);
+    // An event, or an error: it repeats a word, and does not know when that was asked for.
+    if (sent === Infinity) return;
     if (heard === "granted") this.#granted = answer;
     else this.#lease?.answers.push(answer);
     if (heard !== "renewed" && !heard.startsWith("lost")) return;
@@ -383,7 +388,7 @@ class Excuses {
   readonly #incidents: Incidents | undefined;
   /** When each copy was made. */
   readonly #copied: ReadonlyMap<number, number>;
-  /** When a holder was first told after each restore. */
+  /** When a holder was first told of each restore. */
   readonly #told: ReadonlyMap<Restored, number>;
   readonly #twice = { restores: 0, copies: 0 };
 
@@ -392,7 +397,7 @@ class Excuses {
     this.#leases = leases;
     this.#incidents = incidents;
     this.#copied = new Map(lives.flatMap(({ copied }) => [...copied]));
-    this.#told = new Map(this.#restored.map((each) => [each, this.#toldAfter(each)]));
+    this.#told = new Map(this.#restored.map((each) => [each, this.#toldOf(each)]));
   }
 
   get #restored(): readonly Restored[] {
@@ -402,7 +407,7 @@ class Excuses {
   get restores(): Course {
     const restored = this.#restored;
     const toldAfter = restored.flatMap((each, i) => {
-      const told = this.#told.get(each) ?? Infinity;
+      const told = this.#wordAfter(each);
       // A word after the next restore is of that one.
       return told < (restored[i + 1]?.begin ?? Infinity) ? [Math.max(0, told - each.served)] : [];
     });
@@ -488,26 +493,56 @@ class Excuses {
    * a quarantine. (That another holder took it over may be true.)
    */
   #isUnnoticed({ answers, copied }: Lease, restored: Restored): boolean {
-    const isGiven = ({ heard }: Answer): boolean => heard === "granted" || heard === "renewed";
     const wasForgotten = answers.some(
       (answer) => isGiven(answer) && !answer.isRepeat && answer.sent > restored.copied && answer.time < restored.begin,
     );
     const after = answers.find(({ sent }) => sent > restored.end);
     if (!wasForgotten || after === undefined) return false;
     const isWrong = after.heard === "renewed" || (after.heard === "lost cloned" && copied.size === 0);
-    return isWrong && (this.#told.get(restored) ?? Infinity) > after.time + promptly;
+    return isWrong && this.#wordAfter(restored) > after.time + promptly;
   }
 
-  #toldAfter({ begin, end }: Restored): number {
-    const heard = this.#lives.flatMap(({ answers }) => answers);
-    const told = heard.filter(
-      ({ heard, sent }) => sent >= end && (heard === "quarantine" || heard === "lost forgotten"),
-    );
-    // Of another file in its place, no registry tells.
-    const seen = this.#lives.flatMap(({ losses }) => losses);
-    const lost = seen.filter(({ reason, time }) => reason === "forgotten" && time >= begin);
-    return Math.min(Infinity, ...[...told, ...lost].map(({ time }) => time));
+  /** When a holder was first told after a restore, of whichever one. */
+  #wordAfter(restored: Restored): number {
+    const answers = this.#lives.flatMap((life) => life.answers);
+    const words = answers.filter(({ heard }) => heard === "quarantine" || heard === "lost forgotten");
+    return first([...words.filter((answer) => isAfter(answer, restored.end)), ...this.#unasked(restored)]);
   }
+
+  /** When a holder was first told of this restore. What was asked for before may be about the restore before, however late it is heard. */
+  #toldOf(restored: Restored): number {
+    const { copied, end } = restored;
+    const quarantines = this.#lives.flatMap(({ answers }) => answers.filter(({ heard }) => heard === "quarantine"));
+    // A copy of a quarantine has that one in it.
+    const inCopy = quarantines.some(({ time }) => time <= copied && time > copied - longestQuarantine);
+    const since = inCopy ? Math.max(end, copied + longestQuarantine) : end;
+    // A lease of which this restore forgot nothing was lost by an earlier one.
+    const forgotten = this.#leases.filter(({ answers }) =>
+      answers.some((answer) => isGiven(answer) && answer.time > copied && answer.sent < end),
+    );
+    const lost = forgotten.flatMap(({ answers }) => answers.filter(({ heard }) => heard === "lost forgotten"));
+    return first([
+      ...quarantines.filter((answer) => isAfter(answer, since)),
+      ...lost.filter((answer) => isAfter(answer, end)),
+      ...this.#unasked(restored),
+    ]);
+  }
+
+  /** Leases that were lost without an answer: of another file in its place, no registry tells. */
+  #unasked({ begin }: Restored): readonly Loss[] {
+    const losses = this.#lives.flatMap((life) => life.losses);
+    return losses.filter(
+      ({ lease, reason, time }) =>
+        reason === "forgotten" && time >= begin && lease.answers.every(({ heard }) => heard !== "lost forgotten"),
+    );
+  }
+}
+
+const isGiven = ({ heard }: Answer): boolean => heard === "granted" || heard === "renewed";
+const isAfter = ({ sent }: Answer, time: number): boolean => sent >= time && sent < Infinity;
+
+function first(events: readonly { readonly time: number }[]): number {
+  return Math.min(Infinity, ...events.map(({ time }) => time));
 }
 
 function grantedAt({ answers }: Lease): number {

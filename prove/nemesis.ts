@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { blackHole, type Faults } from "../test/support/fault-proxy.ts";
 import type { Crew } from "./crew.ts";
+import type { LateProxy } from "../test/support/late-proxy.ts";
 import { type Fault, type FaultKind, faultKinds } from "./plan.ts";
 import type { Incidents } from "./checker.ts";
 import { monotonicNow } from "./log.ts";
@@ -15,6 +16,8 @@ const networks: Partial<Record<FaultKind, Faults>> = {
   "cut off": blackHole,
 };
 
+/** So long the nemesis waits for a write that it can keep across a restore; and so long that arrives behind the older copy, ms. */
+const [longestKeep, lateness] = [500, 300];
 /** So long an original is stopped whose copy speaks first, ms. */
 const pauseOfOriginal = 400;
 
@@ -100,6 +103,9 @@ export class Nemesis {
     await this.#alone(async () => (putBack = await restore.copy()));
     const copied = monotonicNow();
     await sleep(lasts);
+    const late = this.#everyOtherLate(by);
+    const kept = late.map((proxy) => proxy.keepNext());
+    await Promise.race([sleep(longestKeep), ...kept]);
     await this.#alone(async () => {
       const begin = { copied, begin: monotonicNow(), wall: Date.now() };
       let end: number | undefined;
@@ -107,6 +113,14 @@ export class Nemesis {
       const served = monotonicNow();
       this.incidents.restores.push({ ...begin, end: end ?? served, served });
     });
+    await sleep(lateness);
+    for (const proxy of late) proxy.arrive();
+  }
+
+  /** What keeps the writes of every other holder, by lot. */
+  #everyOtherLate(by: number): readonly LateProxy[] {
+    const { late = [] } = this.#scene;
+    return late.filter((_, holder) => (holder + by) % 2 === 0).flat();
   }
 
   /** False where the holder has nothing to copy. */

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -99,6 +99,7 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
     const verdict = await check(crew.logs, defaultLayout, history, faults.incidents);
     const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder };
     flawed = isFlawed(outcome);
+    if (flawed) writeFileSync(join(folder, "incidents.json"), JSON.stringify(faults.incidents));
     return outcome;
   } finally {
     await crew.kill();

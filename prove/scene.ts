@@ -1,5 +1,6 @@
 import type { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
+import type { LateProxy } from "../test/support/late-proxy.ts";
 import type { Registry } from "../src/rule/registry.ts";
 
 /** The namespace in which everybody leases. */
@@ -36,6 +37,8 @@ export interface Scene {
   url(holder: number): string;
   /** Networks: the first ones between a holder and the registry, one for each holder where there are any. */
   readonly links: readonly (readonly FaultProxy[])[];
+  /** On the way of each holder, where writes can be told from reads: what keeps one until an older copy stands in the store's place. */
+  readonly late?: readonly (readonly LateProxy[])[] | undefined;
   readonly servers: readonly Server[];
   /** Cuts one server off from the others. */
   readonly cut?: { isolate(): void; rejoin(): void } | undefined;

@@ -4,6 +4,7 @@ import { startDaemonProcess } from "../test/support/daemon-process.ts";
 import { Etcd, etcdMissing, openEtcd } from "../test/support/etcd.ts";
 import { FaultProxy } from "../test/support/fault-proxy.ts";
 import type { WallClock } from "../test/support/holder.ts";
+import { LateProxy } from "../test/support/late-proxy.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../test/support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../test/support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../test/support/postgres.ts";
@@ -46,6 +47,8 @@ interface Started {
   kill?(): Promise<void>;
 }
 
+/** What a write of a record is known by. */
+const writeOfSql = `UPDATE workerid_window_${namespace}`;
 const quickReplicas = ["--repl-diskless-sync-delay", "0"];
 
 /** Every kind, from a file to several servers behind several daemons. */
@@ -116,7 +119,7 @@ async function onMariadb(holders: number, folder: string): Promise<Scene> {
   const server = await MariadbServer.start();
   const urlAt = (port: number): string => server.url().replace(`:${server.port}`, `:${port}`);
   const under = await clocked(server, folder);
-  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [mysqlRestore(server)]);
+  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [mysqlRestore(server)], writeOfSql);
 }
 
 async function onPostgres(holders: number, folder: string): Promise<Scene> {
@@ -124,7 +127,7 @@ async function onPostgres(holders: number, folder: string): Promise<Scene> {
   // Its "fast" shutdown: the usual one waits for clients to go.
   const under = await clocked(server, folder, "SIGINT");
   const urlAt = (port: number): string => server.url().replace(`:${server.port}`, `:${port}`);
-  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [postgresRestore(server)]);
+  return oneServer(holders, server, under, await openSql(server.url()), urlAt, [postgresRestore(server)], writeOfSql);
 }
 
 async function oneServer(
@@ -134,12 +137,16 @@ async function oneServer(
   registry: Registry,
   urlAt: (port: number) => string,
   restores: readonly Restore[],
+  /** What a write is known by. */
+  mark?: string,
 ): Promise<Scene> {
   await init(registry);
-  const links = await linksTo([server.port], holders);
+  const late = mark === undefined ? [] : await lateTo([server.port], holders, mark);
+  const links = await (mark === undefined ? linksTo([server.port], holders) : linksThrough(late));
   return {
     url: (holder) => urlAt(links[holder]?.[0]?.port ?? 0),
     links,
+    late,
     servers: [under],
     restores,
     doubtsRestarts: false,
@@ -147,7 +154,7 @@ async function oneServer(
     ahead: under.clock === undefined ? 0 : serverStep,
     registry,
     remembers: true,
-    remove: () => removing(registry, links, server),
+    remove: () => removing(registry, [...links, ...late], server),
   };
 }
 
@@ -250,10 +257,9 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
   const cluster = await Etcd.start(size);
   const registry = await openEtcd(cluster.url());
   await init(registry);
-  const links = await linksTo(
-    cluster.members.map(({ port }) => port),
-    holders,
-  );
+  const ports = cluster.members.map(({ port }) => port);
+  const late = await lateTo(ports, holders, "request_put");
+  const links = await linksThrough(late);
   return {
     url: (holder) =>
       cluster.url(
@@ -261,6 +267,7 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
         (links[holder] ?? []).map(({ port }) => port),
       ),
     links,
+    late,
     servers: cluster.members.map((member) => serverOf(member)),
     restores: [etcdRestore(cluster)],
     doubtsRestarts: false,
@@ -269,7 +276,7 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
     ahead: 2000,
     registry,
     remembers: true,
-    remove: () => removing(registry, links, cluster),
+    remove: () => removing(registry, [...links, ...late], cluster),
   };
 }
 
@@ -333,6 +340,18 @@ function linksTo(ports: readonly number[], clients: number): Promise<FaultProxy[
   return Promise.all(Array.from({ length: clients }, () => Promise.all(ports.map((port) => FaultProxy.start(port)))));
 }
 
+/** The same through what may keep writes. */
+function linksThrough(late: readonly (readonly LateProxy[])[]): Promise<FaultProxy[][]> {
+  return Promise.all(late.map((ways) => Promise.all(ways.map(({ port }) => FaultProxy.start(port)))));
+}
+
+/** For each client, what may keep its writes on their way to each of these ports. */
+function lateTo(ports: readonly number[], clients: number, mark: string): Promise<LateProxy[][]> {
+  return Promise.all(
+    Array.from({ length: clients }, () => Promise.all(ports.map((port) => LateProxy.start(port, mark)))),
+  );
+}
+
 function serverOf(server: Started, clock?: WallClock, ending: NodeJS.Signals = "SIGTERM"): Server {
   const { process } = server;
   return {
@@ -377,7 +396,7 @@ async function daemonOn(registry: string, folder: string): Promise<Server & { re
 
 async function removing(
   registry: Registry,
-  links: readonly (readonly FaultProxy[])[],
+  links: readonly (readonly { stop(): Promise<void> }[])[],
   ...others: readonly { remove(): Promise<unknown> }[]
 ): Promise<void> {
   await registry.close();

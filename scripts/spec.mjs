@@ -51,6 +51,9 @@ const models = [
   { name: "quarantine", macros: ["CLAIMS=3", "IDS=3"], long: ["CLAIMS=3", "IDS=4"] },
   { name: "quarantine", macros: [], long: ["TIME=5"] },
   { name: "quarantine", macros: ["CLOCKS"], long: ["CLOCKS", "CLAIMS=3"] },
+  { name: "versions", macros: [], long: ["CLIENTS=4"] },
+  { name: "versions", macros: ["VALUE"], long: ["VALUE", "CLIENTS=4"] },
+  { name: "versions", macros: ["CONNECTION"], long: ["CONNECTION", "CLIENTS=4"] },
 ];
 
 const { values, positionals: asked } = parseArgs({ allowPositionals: true, options: { long: { type: "boolean" } } });

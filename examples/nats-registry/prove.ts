@@ -22,6 +22,8 @@ async function subject(): Promise<ConformanceSubject> {
     },
     pause: sleep,
     now: Date.now,
+    // A version comes again in an older copy of the document: stop all holders before one is put back.
+    lacks: { "late-writes": "the versions of the document are counted" },
     close: async () => void (await Promise.all(clients.map((client) => client.close()))),
   };
 }

@@ -4,19 +4,19 @@
 SELECT name, value, version, {clock} AS clock, {identity} AS identity FROM {meta};
 
 -- name: add
-INSERT INTO {meta} (name, value, version) VALUES (:name, :value, 1);
+INSERT INTO {meta} (name, value, version) VALUES (:name, :value, :new_version);
 
 -- name: set
-UPDATE {meta} SET value = :value, version = version + 1 WHERE name = :name AND version = :version;
+UPDATE {meta} SET value = :value, version = :new_version WHERE name = :name AND version = :version;
 
 -- name: set-era
 -- By the era that was read, on the server that it was read from.
-UPDATE {meta} SET value = :value, version = version + 1
+UPDATE {meta} SET value = :value, version = :new_version
 WHERE name = 'era' AND value = :present_era AND {identity} = :identity;
 
 -- name: touch
 -- Changes nothing that a reader looks at, and needs what a change does: the rights, and a server that takes writes.
-UPDATE {meta} SET version = version + 1 WHERE name = 'schema';
+UPDATE {meta} SET version = :new_version WHERE name = 'schema';
 
 -- name: used
 -- A row where a number was ever claimed, as far as one of the other tables still shows it.

@@ -1,5 +1,6 @@
 -- The record of one worker ID, read with the row that Java processes see, and written as a whole: src/rule/window.ts decides what it
--- becomes. A write takes effect only on what was read: same version, same server, same era.
+-- becomes. A write takes effect only on what was read: same version (drawn, not counted: src/registries/sql/version.ts), same server,
+-- same era.
 
 -- name: get
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -13,7 +14,7 @@ INSERT INTO {window} (
   recents_from, recents
 )
 SELECT
-  :worker_id, 1, :era, :band, :filed_under, :fence, :token, :renewals, :turn, :from_ms, :until_ms, :seen_clock, :clean,
+  :worker_id, :new_version, :era, :band, :filed_under, :fence, :token, :renewals, :turn, :from_ms, :until_ms, :seen_clock, :clean,
   :known_from_ms, :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
   :recents_from, :recents
 FROM {meta} m
@@ -21,7 +22,7 @@ WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
 
 -- name: put
 UPDATE {window} SET
-  version = version + 1,
+  version = :new_version,
   era = :era,
   band = :band,
   filed_under = :filed_under,
@@ -51,7 +52,7 @@ WHERE worker_id = :worker_id AND version = :version
 
 -- name: touch
 -- Leaves the record as it is, and locks it until the transaction ends.
-UPDATE {window} SET version = version + 1
+UPDATE {window} SET version = :new_version
 WHERE worker_id = :worker_id AND version = :version
   AND {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
@@ -62,7 +63,7 @@ WHERE worker_id = :worker_id AND version = :version
 UPDATE {window} SET
   filed_under = CASE WHEN filed_under = band THEN :band ELSE filed_under END,
   band = :band,
-  version = version + 1
+  version = :new_version
 WHERE worker_id BETWEEN :first AND :last AND band <> :band;
 
 -- name: forget

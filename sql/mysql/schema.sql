@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {assign} (
 -- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program.
 CREATE TABLE IF NOT EXISTS {window} (
   worker_id BIGINT NOT NULL,
-  -- Every write raises it. An operation that decided by an older version decides again.
+  -- Every write draws another one. An operation that decided by an earlier version decides again.
   version BIGINT NOT NULL,
   -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
   era VARCHAR(64),

@@ -19,7 +19,7 @@ CREATE TABLE {assign} (
 -- characters, of which the character set UTF8 counts some twice.
 CREATE TABLE {window} (
   worker_id NUMBER(19) NOT NULL,
-  -- Every write raises it. An operation that decided by an older version decides again.
+  -- Every write draws another one. An operation that decided by an earlier version decides again.
   version NUMBER(19) NOT NULL,
   -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
   era VARCHAR2(64),

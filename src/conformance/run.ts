@@ -3,6 +3,7 @@ import type { ConformanceCheck } from "./check.ts";
 import { continuing } from "./continuing.ts";
 import { copies } from "./copies.ts";
 import { grants } from "./grants.ts";
+import { lateWrites } from "./late-writes.ts";
 import { listings } from "./listings.ts";
 import { namespaces } from "./namespaces.ts";
 import { operators } from "./operators.ts";
@@ -29,6 +30,7 @@ export const conformance: readonly ConformanceCheck[] = [
   receipts,
   quarantines,
   copies,
+  lateWrites,
   listings,
   overlaps,
 ].flat();
@@ -47,7 +49,10 @@ export async function runCheck(
   const { title, needs = [] } = check;
   const subject = await makeSubject();
   try {
-    const reason = needs.map((need) => subject.lacks?.[need]).find((lack) => lack !== undefined);
+    const { late, lacks: own = {} } = subject;
+    const lacks =
+      late === undefined ? { "late-writes": "the subject has no `late`: it keeps no write on its way", ...own } : own;
+    const reason = needs.map((need) => lacks[need]).find((lack) => lack !== undefined);
     if (reason !== undefined) return { title, outcome: "skipped", reason };
     await check.run(subject);
     return { title, outcome: "passed" };

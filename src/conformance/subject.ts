@@ -12,6 +12,7 @@ import type { Registry } from "../rule/registry.ts";
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
  * - `plain-receipts`: a receipt is the text that the rule writes, so that a check can invent one. A daemon signs its receipts.
  * - `copies`: an operator can separate a copy from its original. A daemon leaves that to its store.
+ * - `late-writes`: the subject has `late`. Not needed by a store that reads and writes in one step.
  */
 export type Capability =
   | "creates-namespaces"
@@ -21,7 +22,20 @@ export type Capability =
   | "connections"
   | "receipts"
   | "plain-receipts"
-  | "copies";
+  | "copies"
+  | "late-writes";
+
+/** A store that a check puts back to an older copy of itself while a write is on its way to it. */
+export interface LateStore {
+  /** A client whose writes can be kept on their way. The check closes it. */
+  readonly registry: Registry;
+  /** Keeps its next write of a record. Resolves when that is on its way: it has been decided by what was read. */
+  keepNext(): Promise<void>;
+  /** Copies the store as it is. Resolves to what puts that copy in its place. */
+  copy(): Promise<() => Promise<unknown>>;
+  /** Lets arrive what was kept, as the server would get it. */
+  arrive(): void;
+}
 
 /** The subject of one check. Everything in it is made for that check alone. */
 export interface ConformanceSubject {
@@ -33,6 +47,8 @@ export interface ConformanceSubject {
   pause(ms: number): Promise<void>;
   /** The holders' clock, Unix ms. */
   now(): number;
+  /** The store with a client whose writes can be kept on their way. Without it, the checks of `late-writes` are skipped. */
+  late?(): Promise<LateStore>;
   /** Capabilities that this registry lacks, each with the reason: checks that need them are skipped. */
   readonly lacks?: Readonly<Partial<Record<Capability, string>>> | undefined;
   /** Deletes what was made for this check. */

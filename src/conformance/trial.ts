@@ -25,7 +25,7 @@ import type {
 } from "../rule/registry.ts";
 import type { NamespaceInfo } from "../rule/limits.ts";
 import { ensure, equal, outcome } from "./assert.ts";
-import type { ConformanceSubject } from "./subject.ts";
+import type { ConformanceSubject, LateStore } from "./subject.ts";
 
 /** A window that does not end while a check runs, ms. */
 export const long = 60_000;
@@ -87,6 +87,14 @@ export class Trial {
     const registry = await this.#subject.open();
     this.#opened.push(registry);
     return registry;
+  }
+
+  /** The store with a client whose writes can be kept on their way. */
+  async late(): Promise<LateStore> {
+    const late = await this.#subject.late?.();
+    ensure(late !== undefined, "a subject for checks of late writes to have `late`", late);
+    this.#opened.push(late.registry);
+    return late;
   }
 
   /** Sends this many requests at the same time, in turn through two clients. */

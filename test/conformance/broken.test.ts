@@ -21,7 +21,15 @@ describe("the registry contract", () => {
         const clock = fakeClock();
         const registry = brokenRegistry(fault, clock);
         const lacks = fault === closing ? undefined : { connections: "All clients are one object." };
-        return { namespace: "orders", open: async () => registry, pause: clock.advance, now: clock.now, lacks };
+        const { late } = fault;
+        return {
+          namespace: "orders",
+          open: async () => registry,
+          pause: clock.advance,
+          now: clock.now,
+          lacks,
+          ...(late && { late: async () => late(registry) }),
+        };
       };
       const failed: string[] = [];
       for await (const { title, outcome } of runConformance(makeSubject)) if (outcome === "failed") failed.push(title);

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
 import { databases, type DatabaseServer } from "../support/databases.ts";
+import { lateSql } from "../support/late-store.ts";
+import { copyOfMysql } from "../support/older-copy.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
@@ -19,13 +21,18 @@ describe.each(servers)("$name", ({ missing, start }) => {
     });
     afterAll(() => server?.remove());
 
-    runConformance("mysql", async () => ({
+    runConformance("mysql", async () => {
       // A server that somebody else owns may know every name that was used before.
-      namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-      open: () => openSql(given ?? server?.url() ?? "", patience),
-      pause: sleep,
-      now: Date.now,
-      lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
-    }));
+      const namespace = `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`;
+      const at = server;
+      return {
+        namespace,
+        open: () => openSql(given ?? server?.url() ?? "", patience),
+        pause: sleep,
+        now: Date.now,
+        ...(at && { late: () => lateSql(at, namespace, copyOfMysql) }),
+        lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
+      };
+    });
   });
 });

@@ -89,7 +89,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
       const { direct, slow, proxy, request, grant } = await prepared(namespace);
       const second = other(namespace);
       const lease = await granted(slow, second);
-      const held = proxy.hold("PUT snowlease-race-renewal-worker-1");
+      const held = proxy.hold("PATCH snowlease-race-renewal-worker-1");
       const nextTurn = crypto.randomUUID().replaceAll("-", "");
       const renewal = slow.renew({
         ...keyOf(second, lease),
@@ -148,7 +148,7 @@ describe.skipIf(kubernetesMissing !== undefined)(
     test("sees a claim that was stored behind the read of its record: the holder that proves it is not told to go on", async () => {
       const namespace = "race_look";
       const { direct, slow, proxy, grant } = await prepared(namespace);
-      const held = proxy.hold("PUT snowlease-race-look-facts");
+      const held = proxy.hold("PATCH snowlease-race-look-facts");
       const renewal = slow.renew(forgottenRenewal(namespace, grant));
       await held.arrived;
       await granted(direct, other(namespace));

@@ -21,7 +21,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     return registry;
   }
 
-  const all = ["get", "list", "create", "update", "delete"];
+  const all = ["get", "list", "create", "patch", "delete"];
 
   test("shows people who has what", async () => {
     const registry = await opened();
@@ -92,7 +92,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
     const token = server.token;
     server.allow([{ token, name: "snowlease", namespace: server.place, verbs: ["get", "list"] }]);
     onTestFinished(() => server.allow([{ token, name: "snowlease", namespace: server.place, verbs: all }]));
-    const refused = { code: "FORBIDDEN", message: /get, list, create, update and delete/ };
+    const refused = { code: "FORBIDDEN", message: /get, list, create, patch and delete/ };
     await expect(registry.claim(claimRequest({ namespace: "rights" }))).rejects.toMatchObject({
       code: refused.code,
       message: expect.stringMatching(refused.message) as unknown,

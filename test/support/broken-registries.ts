@@ -3,6 +3,7 @@ import { type FakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimFaults } from "./broken/claims.ts";
 import type { Fault } from "./broken/fault.ts";
 import { holderFaults } from "./broken/holders.ts";
+import { lateFaults } from "./broken/late-writes.ts";
 import { operatorFaults } from "./broken/operators.ts";
 import { receiptFaults } from "./broken/receipts.ts";
 import { namespaceFaults, viewFaults } from "./broken/views.ts";
@@ -17,6 +18,7 @@ export const faults: readonly Fault[] = [
   ...receiptFaults,
   ...viewFaults,
   ...namespaceFaults,
+  ...lateFaults,
 ];
 
 /** A memory registry with this mistake. */

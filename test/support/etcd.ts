@@ -152,6 +152,24 @@ export class Etcd {
     return lines.filter((line) => line !== "").map((line) => line.slice("snowlease/".length));
   }
 
+  /** The cluster's revision. */
+  async revision(): Promise<number> {
+    const { header } = JSON.parse(await this.ctl("get", "nothing", "--write-out=json")) as {
+      header: { revision: number };
+    };
+    return header.revision;
+  }
+
+  /** Raises the revision by so many, with writes of a key that nobody reads. */
+  async raise(by: number): Promise<void> {
+    for (let i = 0; i < by; i++) {
+      const body = JSON.stringify({ key: btoa("filler"), value: "" });
+      const answer = await fetch(`${this.first.client}/v3/kv/put`, { method: "POST", body });
+      if (!answer.ok) throw new Error(`The revision was not raised: ${await answer.text()}`);
+      await answer.text();
+    }
+  }
+
   /** Keeps a snapshot in a file: of the first member that gives one. */
   async snapshot(): Promise<string> {
     const file = join(this.first.process.folder, `snapshot-${crypto.randomUUID()}`);

@@ -37,10 +37,18 @@ interface Account {
 }
 
 interface KubernetesObject {
-  readonly metadata: { readonly name: string; resourceVersion: string; readonly annotations: Record<string, string> };
+  readonly metadata: {
+    readonly name: string;
+    resourceVersion: string;
+    readonly annotations: Record<string, string>;
+    finalizers?: readonly string[];
+  };
 }
 
-const verbs = ["get", "list", "create", "update", "delete"];
+/** What the Role of `deploy/kubernetes/leases.yaml` allows. */
+const verbs = ["get", "list", "create", "patch", "delete"];
+/** A person, who puts objects back by hand. */
+const operator = { token: "operator-token", name: "operator", verbs: ["get", "update"] };
 
 /** An API server of the test's own, on an etcd of its own. */
 export class Kubernetes {
@@ -87,7 +95,7 @@ export class Kubernetes {
   allow(accounts: readonly Account[]): void {
     this.#accounts = accounts;
     const { folder } = this.process;
-    writeFileSync(join(folder, "users.json"), JSON.stringify(accounts));
+    writeFileSync(join(folder, "users.json"), JSON.stringify([...accounts, { ...operator, namespace: this.place }]));
     const pod = join(folder, "pod");
     mkdirSync(pod, { recursive: true });
     writeFileSync(join(pod, "token"), this.token);
@@ -152,20 +160,25 @@ export class Kubernetes {
 
   /** What `kubectl` prints as the first user. */
   kubectl(...args: readonly string[]): string {
-    return execFileSync("kubectl", [`--kubeconfig=${this.kubeconfig()}`, ...args], { encoding: "utf8" });
+    return this.#kubectlWith(this.kubeconfig(), args);
+  }
+
+  #kubectlWith(kubeconfig: string, args: readonly string[]): string {
+    return execFileSync("kubectl", [`--kubeconfig=${kubeconfig}`, ...args], { encoding: "utf8" });
   }
 
   object(name: string): KubernetesObject {
     return JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as KubernetesObject;
   }
 
-  /** Puts an object in the place of the one with its name. */
+  /** Puts an object in the place of the one with its name, as a person does it. */
   putBack(object: KubernetesObject): void {
     object.metadata.resourceVersion = this.object(object.metadata.name).metadata.resourceVersion;
     const file = join(this.process.folder, "copy.json");
     writeFileSync(file, JSON.stringify(object));
     // The server publishes no schema to check it by.
-    this.kubectl("replace", "--validate=false", `--filename=${file}`);
+    const asOperator = this.kubeconfig(this.port, { token: operator.token });
+    this.#kubectlWith(asOperator, ["replace", "--validate=false", `--filename=${file}`]);
   }
 
   async remove(): Promise<void> {

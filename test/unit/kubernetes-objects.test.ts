@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { hintsObject, hintsOf, readHints } from "../../src/registries/kubernetes/hints.ts";
-import { label, microTime, LeaseNames } from "../../src/registries/kubernetes/objects.ts";
+import {
+  label,
+  type LeaseContent,
+  LeaseNames,
+  type LeaseObject,
+  microTime,
+} from "../../src/registries/kubernetes/objects.ts";
 import { objectOf, readRecord, readRows, recordObject } from "../../src/registries/kubernetes/records.ts";
 import type { HistoryRow } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
@@ -14,7 +20,7 @@ function recordOf(workerId: number, fields: Partial<Stored> = {}): Stored {
 }
 
 /** As the API server answers it. */
-function answered(object: ReturnType<typeof recordObject>): ReturnType<typeof recordObject> {
+function answered(object: LeaseContent): LeaseObject {
   return { ...object, metadata: { ...object.metadata, resourceVersion: "1" } };
 }
 
@@ -62,14 +68,13 @@ describe("the objects of a namespace", () => {
       ...object,
       metadata: {
         ...object.metadata,
-        finalizers: ["example.org/keep"],
         labels: { ...object.metadata.labels, team: "ids" },
         annotations: { "snowlease/record": JSON.stringify({ ...record, later: 1 }), note: "mine" },
       },
       spec: { ...object.spec, strategy: "OldestEmulationVersion" },
     };
     const next = recordObject(names, recordOf(7, { until: 90_000 }), readRecord(foreign, 7), undefined);
-    expect(next.metadata).toMatchObject({ finalizers: ["example.org/keep"], labels: { team: "ids" } });
+    expect(next.metadata.labels).toMatchObject({ team: "ids" });
     expect(next.metadata.annotations["note"]).toBe("mine");
     expect(JSON.parse(next.metadata.annotations["snowlease/record"] ?? "")).toMatchObject({ later: 1, until: 90_000 });
     expect(next.spec).toMatchObject({ strategy: "OldestEmulationVersion" });
@@ -98,7 +103,7 @@ describe("the objects of a namespace", () => {
   test("leave out recents that would make a list of the pool too long", () => {
     const bytes = new Uint8Array(5000);
     const object = recordObject(names, recordOf(7, { clean: true, recents: { from: 1, bytes } }), undefined, undefined);
-    expect(readRecord(object, 7).record).toMatchObject({ clean: true, recents: undefined });
+    expect(readRecord(answered(object), 7).record).toMatchObject({ clean: true, recents: undefined });
   });
 });
 

@@ -199,6 +199,54 @@ describe("the checker of the proof suite, where the store was put back", () => {
     expect(twice.restores).toEqual({ count: 2, toldAfter: [10], twice: 0 });
   });
 
+  test("takes no word for the first one that was asked for before the older copy stood there", async () => {
+    // It answers to the restore before, and says so late: the lease ends with it.
+    const late: Life = [
+      heard("granted", 100),
+      window(100, 1000, 6),
+      { heard: "lost forgotten", sent: 190, time: 195 },
+      { left: "own will", time: 205 },
+      { left: "lost", reason: "forgotten", fence: 6, time: 205 },
+      { heard: "quarantine", time: 215 },
+    ];
+    const twice = [
+      [...forgotten, id(300), ...word],
+      [...later, id(300)],
+    ] as const;
+    expect(await judged(late, ...twice)).toEqual({ excused: 1 });
+    const { restores } = await verdictOf([late, ...twice], undefined, restored);
+    expect(restores.toldAfter).toEqual([190]);
+    // Of a file in the place of another one nobody asks, and nobody is told.
+    const seen: Life = [
+      heard("granted", 100),
+      window(100, 1000, 6),
+      { left: "own will", time: 215 },
+      { left: "lost", reason: "forgotten", fence: 6, time: 215 },
+    ];
+    expect((await verdictOf([seen, ...twice], undefined, restored)).restores.toldAfter).toEqual([5]);
+  });
+
+  test("takes no word of an earlier restore for one of this restore", async () => {
+    const twice = [
+      [...forgotten, id(300), heard("quarantine", 5400)],
+      [...later, id(300)],
+    ] as const;
+    // It was granted nothing that this restore forgot.
+    const earlier: Life = [
+      heard("granted", 40),
+      window(40, 1000, 6),
+      heard("lost forgotten", 220),
+      { left: "own will", time: 220 },
+      { left: "lost", reason: "forgotten", fence: 6, time: 220 },
+    ];
+    expect(await judged(earlier, ...twice)).toEqual({ excused: 1 });
+    // The copy was taken in a quarantine.
+    const quarantined: Life = [heard("quarantine", 30), heard("quarantine", 220)];
+    const { flaws } = await verdictOf([quarantined, ...twice], undefined, { ...restored, restarts: [20] });
+    expect(Object.values(flaws).filter((count) => count > 0)).toEqual([]);
+    expect(await judged([heard("quarantine", 220)], ...twice)).toEqual({ duplicates: 1 });
+  });
+
   test.each<[string, readonly Life[]]>([
     [
       "after the earlier holder was answered",

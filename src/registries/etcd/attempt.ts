@@ -20,7 +20,7 @@ import { beginClaim } from "./claim.ts";
 import { endOf, type Keys, poolIn } from "./keys.ts";
 import { type EtcdRecord, eraText, metaText, readNumber, readRecord } from "./records.ts";
 import type { EtcdNamespace, EtcdStore, EtcdTry, NamespaceRead } from "./store.ts";
-import { type Entry, type EtcdTransaction, type Expected, type KeyWrite, mostOperations } from "./transaction.ts";
+import { type Entry, type EtcdTransaction, type Expected, type KeyWrite, mostConditions } from "./transaction.ts";
 import { type KeyChange, changeOf, commit, rowWrites } from "./writes.ts";
 
 /** One attempt at an operation, on the keys of a namespace. */
@@ -77,7 +77,7 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
   async putEra(era: Era, before?: { readonly row: EtcdRecord | undefined; readonly workerId: number }): Promise<void> {
     const { meta } = this.#state;
     const own: KeyChange = { expected: [], writes: [{ key: meta.key, value: eraText(era, meta) }] };
-    const record = before && { key: this.#keys.worker(before.workerId), before: before.row };
+    const record = before && { key: this.#keys.worker(before.workerId), before: before.row?.entry };
     await this.#commit([own, { expected: record === undefined ? [] : [record], writes: [] }]);
   }
 
@@ -137,7 +137,10 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
     });
     return {
       expected: [{ key, before: this.#unused }, ...around.map((hint) => ({ key: hint.key, before: hint }))],
-      writes: [{ key, value: "" }, ...around.map((hint) => ({ key: hint.key, value: String(workerId) }))],
+      writes: [
+        { key, value: crypto.randomUUID() },
+        ...around.map((hint) => ({ key: hint.key, value: String(workerId) })),
+      ],
     };
   }
 
@@ -158,7 +161,7 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
 }
 
 /** Pools whose hints one transaction lowers. */
-const mostHints = mostOperations - 4;
+const mostHints = mostConditions - 4;
 
 /** Reads the record of a worker ID. */
 export async function readAt(tx: EtcdTransaction, keys: Keys, workerId: number): Promise<EtcdRecord | undefined> {

@@ -8,7 +8,7 @@ import type { EtcdBands } from "./bands.ts";
 import { endOf, type Keys, numberIn, placeIn, slotOf } from "./keys.ts";
 import { type EtcdRecord, readNumber, readRecord } from "./records.ts";
 import type { EtcdNamespace } from "./store.ts";
-import { type Entry, type EtcdTransaction, mostOperations } from "./transaction.ts";
+import { type Entry, type EtcdTransaction, mostConditions } from "./transaction.ts";
 
 /** How many keys of records a search for an unused number lists: in its first read, and at most. */
 const [page, longestPage] = [64, 16_384];
@@ -193,7 +193,7 @@ export class EtcdCandidates implements ClaimReader {
         const row = rows.get(workerId);
         return row === undefined || !this.#keys.indexes(row.record, row.band).has(key);
       })
-      .slice(0, mostOperations)
+      .slice(0, mostConditions)
       .map(({ entry }) => entry);
     if (stale.length === 0) return;
     await this.#tx.commit(

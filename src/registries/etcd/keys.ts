@@ -14,7 +14,7 @@ import type { Stored } from "../../rule/window.ts";
  *                     /owner/ADDRESS/UNTIL/ID      a worker ID that is pinned for this address
  *                     /token/TOKEN                 the worker ID that this token holds
  *                     /next/FIRST-LAST             of this pool, all numbers below this one have a record
- *                     /unused                      written with each record that is deleted: a hint was read before or after it
+ *                     /unused                      drawn anew with each record that is deleted: a hint was read before or after it
  *                     /history/ID/FENCE            a claim that has ended
  *
  * TOKEN and HOST are hashes. The token itself is not stored. A SLOT is 1024 numbers: a read of some keys costs a member as much as all keys

@@ -31,9 +31,9 @@ const bandFields: z.ZodType<readonly Band[]> = z.array(
 export interface EtcdRecord extends VersionedRecord {
   /** The name of its band: registries/bands.ts. Undefined for a number that was pinned and never claimed. */
   readonly band: string | undefined;
-  /** As in `Entry`. */
-  readonly revision: string;
-  /** The value as it was read. */
+  /** As it was read. */
+  readonly entry: Entry;
+  /** Its value. */
   readonly json: StoredJson;
 }
 
@@ -76,7 +76,7 @@ export function readRecord(entry: Entry, workerId: number): EtcdRecord {
   const json = readJson(entry);
   const { band, ...fields } = checked(filedRecord, json, entry.key);
   if (fields.workerId !== workerId) throw foreignKey(entry.key, `the record of worker ${fields.workerId}`);
-  return { record: storedOf(fields), band, revision: entry.revision, json: json as StoredJson };
+  return { record: storedOf(fields), band, entry, json: json as StoredJson };
 }
 
 export function readRow(entry: Entry): HistoryRow {

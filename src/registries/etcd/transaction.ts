@@ -21,10 +21,14 @@ export interface KeyRange {
   readonly keysOnly?: true;
 }
 
-/** A condition of a write: the key is as it was read. `before` undefined: it does not exist. */
+/**
+ * A condition of a write: the key is as it was read, revision and value. A revision alone comes again where the cluster is restored from a
+ * snapshot: a write that was decided before, and arrives behind that, would take effect on a value that it never saw. `before` undefined: it
+ * does not exist.
+ */
 export interface Expected {
   readonly key: string;
-  readonly before: Pick<Entry, "revision"> | undefined;
+  readonly before: Entry | undefined;
 }
 
 /** A write; `value` undefined deletes the key. */
@@ -60,6 +64,8 @@ interface ReadBatch {
 
 /** The most reads, or writes, of one transaction: what a cluster takes unless it is set up otherwise. */
 export const mostOperations = 128;
+/** The most conditions: a cluster counts each as two. */
+export const mostConditions: number = mostOperations / 2;
 
 /** The reads and writes of one attempt. */
 export class EtcdTransaction {
@@ -102,11 +108,14 @@ export class EtcdTransaction {
    * @throws Beaten where a condition does not hold, Unanswered where the answer is missing.
    */
   async commit(conditions: readonly Expected[], writes: readonly KeyWrite[]): Promise<string> {
-    const compare = conditions.map(({ key, before }) =>
-      before === undefined
-        ? { key: bytesOf(key), target: "CREATE", result: "EQUAL", create_revision: "0" }
-        : { key: bytesOf(key), target: "MOD", result: "EQUAL", mod_revision: before.revision },
-    );
+    const compare = conditions.flatMap(({ key: name, before }): object[] => {
+      const key = bytesOf(name);
+      if (before === undefined) return [{ key, target: "CREATE", result: "EQUAL", create_revision: "0" }];
+      return [
+        { key, target: "MOD", result: "EQUAL", mod_revision: before.revision },
+        { key, target: "VALUE", result: "EQUAL", value: bytesOf(before.value) },
+      ];
+    });
     const success = writes.map(({ key, value }) =>
       value === undefined
         ? { request_delete_range: { key: bytesOf(key) } }

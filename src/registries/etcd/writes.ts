@@ -28,7 +28,7 @@ export function changeOf(keys: Keys, { before, after, band = before?.band }: Rec
   const gone = [...old.keys()].filter((each) => !present.has(each));
   const added = [...present].filter(([each]) => !old.has(each));
   return {
-    expected: [{ key, before }],
+    expected: [{ key, before: before?.entry }],
     writes: [
       { key, value: after && recordText(after, band, before) },
       ...gone.map((each) => ({ key: each, value: undefined })),

@@ -17,7 +17,7 @@ import {
   type StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
-import type { Leases } from "./leases.ts";
+import { isSame, type Leases } from "./leases.ts";
 import type { LeaseNames } from "./objects.ts";
 import { factsObject, type LeaseRecord, notedObject, recordObject, withEra } from "./records.ts";
 import { type KubernetesNamespace, type KubernetesStore, type KubernetesTry, type FactsRead, readAt } from "./store.ts";
@@ -60,23 +60,26 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
     if (state !== undefined) return state;
     if (request.new === true) checkUnnoted(this.names.namespace, unknown?.noted?.quarantineEnd);
     const made = newNamespace(layout, request, clock, unknown?.noted);
-    await this.leases.put(factsObject(this.names, made, unknown?.note));
+    await this.leases.put(unknown?.note, factsObject(this.names, made, unknown?.note));
     throw new Changed("the namespace was created");
   }
 
   /** Namespace and note are one object: a note takes effect only where the namespace still does not exist. */
   async note(era: Era): Promise<void> {
-    await this.leases.put(notedObject(this.names, era, this.#read?.unknown?.note));
+    const note = this.#read?.unknown?.note;
+    await this.leases.put(note, notedObject(this.names, era, note));
   }
 
   async putEra(era: Era, before?: { readonly row: LeaseRecord | undefined; readonly workerId: number }): Promise<void> {
-    await this.leases.replace(withEra(this.names, era, this.#state.facts));
+    const { facts } = this.#state;
+    await this.leases.replace(facts, withEra(this.names, era, facts));
     if (before === undefined || (await this.#stands(before))) return;
     throw new Changed("the record changed while the era began");
   }
 
   async replace(made: NewNamespace): Promise<void> {
-    await this.leases.replace(factsObject(this.names, made, this.#state.facts));
+    const { facts } = this.#state;
+    await this.leases.replace(facts, factsObject(this.names, made, facts));
   }
 
   /** A read asks the majority, so none is older than the receipt that it is compared with: there is nothing to confirm. */
@@ -97,26 +100,26 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
   }
 
   async renew({ before, after }: RecordChange<LeaseRecord>): Promise<void> {
-    await this.leases.replace(recordObject(this.names, after, before, undefined));
+    await this.leases.replace(before.object, recordObject(this.names, after, before, undefined));
     await this.sameEra();
   }
 
   /** Looks at no era afterwards: nothing is answered that a holder could use, and a later era inherits nothing from this one. */
   async end({ before, after }: RecordChange<LeaseRecord>, how: NonNullable<HistoryRow["end"]>): Promise<void> {
     const row = endedRow(before.record, after.until, this.#state.clock, how);
-    await this.leases.replace(recordObject(this.names, after, before, row));
+    await this.leases.replace(before.object, recordObject(this.names, after, before, row));
   }
 
   async pin(changes: readonly RecordChange<LeaseRecord | undefined>[]): Promise<void> {
     for (const { before, after } of changes) {
-      await this.leases.put(recordObject(this.names, after, before, undefined));
+      await this.leases.put(before?.object, recordObject(this.names, after, before, undefined));
     }
   }
 
   async unpin(changes: readonly RecordChange<LeaseRecord, Stored | undefined>[]): Promise<void> {
     for (const { before, after } of changes) {
       if (after === undefined) await this.leases.remove(before.object);
-      else await this.leases.replace(recordObject(this.names, after, before, undefined));
+      else await this.leases.replace(before.object, recordObject(this.names, after, before, undefined));
     }
   }
 
@@ -129,8 +132,7 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
   /** Makes sure, behind the write of a record, that the era in which it was decided still lasts. */
   async sameEra(): Promise<void> {
     const { facts } = this.#state;
-    const present = await this.leases.get(this.names.facts);
-    if (present?.metadata.resourceVersion !== facts.metadata.resourceVersion) throw new Changed("another era began");
+    if (!isSame(await this.leases.get(this.names.facts), facts)) throw new Changed("another era began");
   }
 
   /**
@@ -156,8 +158,7 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
     readonly row: LeaseRecord | undefined;
     readonly workerId: number;
   }): Promise<boolean> {
-    const present = await this.leases.get(this.names.worker(workerId));
-    return present?.metadata.resourceVersion === row?.object.metadata.resourceVersion;
+    return isSame(await this.leases.get(this.names.worker(workerId)), row?.object);
   }
 
   get #state(): KubernetesNamespace {

@@ -189,7 +189,7 @@ export class KubernetesCandidates implements ClaimReader {
 
   async #write(hints: PoolHints, before: LeaseObject | undefined): Promise<void> {
     try {
-      await this.#leases.put(hintsObject(this.#names, hints, before));
+      await this.#leases.put(before, hintsObject(this.#names, hints, before));
     } catch (error) {
       // Another claim wrote them, or they are missing for a while.
       if (!(error instanceof Beaten) && !(error instanceof Unanswered)) throw error;

@@ -54,7 +54,7 @@ export async function beginClaim(attempt: KubernetesAttempt, request: ClaimReque
     const wasSent = store.sent.get(request.token) === true;
     store.sent.set(request.token, true);
     try {
-      await leases.put(recordObject(names, record, before, ended));
+      await leases.put(before?.object, recordObject(names, record, before, ended));
     } catch (error) {
       if (error instanceof Beaten) {
         if (!wasSent) store.sent.delete(request.token);

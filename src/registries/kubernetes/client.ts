@@ -13,7 +13,7 @@ import { ApiRefusal, silentError } from "./errors.ts";
 
 /** A request to the API server. */
 interface ServerCall {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** With the query. */
   readonly path: string;
   readonly body?: object | undefined;
@@ -113,7 +113,7 @@ export function clientOf(
     const headers: OutgoingHttpHeaders = { accept: "application/json", "user-agent": "snowlease" };
     if (login.token !== undefined) headers["authorization"] = `Bearer ${login.token}`;
     if (text !== undefined) {
-      headers["content-type"] = "application/json";
+      headers["content-type"] = method === "PATCH" ? "application/json-patch+json" : "application/json";
       headers["content-length"] = Buffer.byteLength(text);
     }
     const both = [clock.now(), monotonic(clock)] as const;

@@ -21,6 +21,13 @@ export class ApiRefusal extends Error {
     return this.status >= 500;
   }
 
+  /** A value is not as a patch expects it: nothing was done. The server says no more than this. */
+  get isFailedTest(): boolean {
+    return (
+      this.status === 422 && this.message.startsWith("the server rejected our request due to an error in our request")
+    );
+  }
+
   /** Too many requests at the moment: nothing was done. */
   get isThrottled(): boolean {
     return this.status === 429;
@@ -28,7 +35,7 @@ export class ApiRefusal extends Error {
 }
 
 const rights =
-  "its user needs the verbs get, list, create, update and delete on leases.coordination.k8s.io in that namespace: deploy/kubernetes has the Role";
+  "its user needs the verbs get, list, create, patch and delete on leases.coordination.k8s.io in that namespace: deploy/kubernetes has the Role";
 
 function meaningOf({ status, causes, message, isThrottled }: ApiRefusal): readonly [ErrorCode, string] {
   if (isThrottled)

@@ -1,5 +1,5 @@
 import type { Stored } from "../../rule/window.ts";
-import type { LeaseNames, LeaseObject } from "./objects.ts";
+import type { LeaseContent, LeaseNames, LeaseObject } from "./objects.ts";
 import { annotation } from "./objects.ts";
 import { objectOf } from "./records.ts";
 
@@ -27,7 +27,7 @@ export function hintsOf(records: readonly Stored[], at: number): PoolHints {
 }
 
 /** The object with these hints, in the place of the one that was read. */
-export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseObject {
+export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseContent {
   const bytes: number[] = [];
   let last = -1;
   for (const [workerId, end] of [...ends].toSorted(([a], [b]) => a - b)) {
@@ -40,7 +40,7 @@ export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: 
 }
 
 /** The hints of an object; undefined where there are none that can be read. */
-export function readHints(object: LeaseObject | undefined): PoolHints | undefined {
+export function readHints(object: LeaseContent | undefined): PoolHints | undefined {
   const text = object?.metadata.annotations[annotation.hints];
   if (text === undefined) return undefined;
   try {

@@ -2,7 +2,7 @@ import type { AnswerClock } from "../answer-clock.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import type { ApiClient } from "./client.ts";
 import { ApiRefusal, nonsense } from "./errors.ts";
-import { type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";
+import { annotation, type LeaseContent, type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";
 
 /** Objects of one page of a list: with all of their recents and history, some 6 MB. */
 const page = 500;
@@ -12,6 +12,18 @@ const [firstPause, longestPause] = [10, 160];
 
 /** How a list may lag: `exact` asks a majority of the etcd, `recent` a cache of the API server, which has all that this client has seen. */
 export type Freshness = "exact" | "recent";
+
+/** The values that a write goes by, beside the version. */
+const compared = [annotation.namespace, annotation.noted, annotation.record];
+
+/** Whether an object still is as it was read: same version, and same values. */
+export function isSame(present: LeaseObject | undefined, read: LeaseObject | undefined): boolean {
+  const [one, other] = [present?.metadata, read?.metadata];
+  return (
+    one?.resourceVersion === other?.resourceVersion &&
+    compared.every((key) => one?.annotations[key] === other?.annotations[key])
+  );
+}
 
 /** The newest version of any object that a client has seen: a cache that is older is too old. */
 export interface Seen {
@@ -89,19 +101,35 @@ export class Leases {
   }
 
   /** @throws Beaten where it exists, Unanswered where the answer is missing. */
-  async create(object: LeaseObject, dryRun = false): Promise<LeaseObject> {
-    const { resourceVersion: _, ...metadata } = object.metadata;
-    return this.#written("POST", dryRun ? "?dryRun=All" : "", { ...object, metadata });
+  async create(object: LeaseContent, dryRun = false): Promise<LeaseObject> {
+    const kind = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
+    return this.#written("POST", dryRun ? "?dryRun=All" : "", { ...kind, ...object });
   }
 
-  /** Puts an object in the place of the one that was read. @throws Beaten, Unanswered */
-  async replace(object: LeaseObject, dryRun = false): Promise<LeaseObject> {
-    return this.#written("PUT", `/${object.metadata.name}${dryRun ? "?dryRun=All" : ""}`, object);
+  /**
+   * Puts an object in the place of the one that was read: same version, and same values. A version alone comes again where the etcd is
+   * restored from a snapshot: a write that was decided before, and arrives behind that, would take effect on values that it never saw.
+   * @throws Beaten, Unanswered
+   */
+  async replace(before: LeaseObject, object: LeaseContent, dryRun = false): Promise<LeaseObject> {
+    const { name, labels, annotations } = object.metadata;
+    const values = compared.flatMap((key) => {
+      const value = before.metadata.annotations[key];
+      return value === undefined ? [] : [{ op: "test", path: `/metadata/annotations/${pointer(key)}`, value }];
+    });
+    const patch = [
+      { op: "replace", path: "/metadata/resourceVersion", value: before.metadata.resourceVersion },
+      ...values,
+      { op: "add", path: "/metadata/labels", value: labels },
+      { op: "add", path: "/metadata/annotations", value: annotations },
+      ...(object.spec === undefined ? [] : [{ op: "add", path: "/spec", value: object.spec }]),
+    ];
+    return this.#written("PATCH", `/${name}${dryRun ? "?dryRun=All" : ""}`, patch);
   }
 
   /** Creates an object, or puts it in the place of the one that was read. @throws Beaten, Unanswered */
-  put(object: LeaseObject): Promise<LeaseObject> {
-    return object.metadata.resourceVersion === "" ? this.create(object) : this.replace(object);
+  put(before: LeaseObject | undefined, object: LeaseContent): Promise<LeaseObject> {
+    return before === undefined ? this.create(object) : this.replace(before, object);
   }
 
   /** Deletes an object as it was read. @throws Beaten, Unanswered */
@@ -111,24 +139,25 @@ export class Leases {
     await this.#orBeaten("DELETE", `/${name}`, body);
   }
 
-  async #written(method: "POST" | "PUT", path: string, object: object): Promise<LeaseObject> {
+  async #written(method: "POST" | "PATCH", path: string, object: object): Promise<LeaseObject> {
     return this.#object(await this.#orBeaten(method, path, object));
   }
 
-  async #orBeaten(method: "POST" | "PUT" | "DELETE", path: string, body: object): Promise<unknown> {
+  async #orBeaten(method: "POST" | "PATCH" | "DELETE", path: string, body: object): Promise<unknown> {
     try {
       return await this.#send(method, path, body);
     } catch (error) {
+      if (!(error instanceof ApiRefusal)) throw error;
       // A POST finds no namespace of Kubernetes; any other write finds that the object was deleted.
-      const isGone = error instanceof ApiRefusal && error.status === 404 && method !== "POST";
-      if (error instanceof ApiRefusal && (error.status === 409 || isGone)) {
+      const isGone = error.status === 404 && method !== "POST";
+      if (error.status === 409 || isGone || error.isFailedTest) {
         throw new Beaten("another writer was faster", { cause: error });
       }
       throw error;
     }
   }
 
-  async #send(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
+  async #send(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: object): Promise<unknown> {
     const writes = method !== "GET";
     const call = { method, path: this.#path + path, body, writes, deadline: this.#deadline };
     const { json, clock } = await this.#client.call(call);
@@ -159,6 +188,11 @@ export class Leases {
 /** Versions are numbers that rise with each write to the etcd; where they are none, a cache may lag. */
 function versionOf(version: string): number {
   return /^\d{1,15}$/.test(version) ? Number(version) : 0;
+}
+
+/** A name as a part of a JSON Pointer. */
+function pointer(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
 function labelsOf(selector: string): string {

@@ -12,21 +12,19 @@ import { z } from "zod";
  * namespace becomes a `-`.
  */
 
-/** A Lease object as the API server has it. What this version does not know of it goes back with each write. */
-export interface LeaseObject {
-  readonly apiVersion?: string | undefined;
-  readonly kind?: string | undefined;
-  readonly metadata: LeaseMetadata;
+/** What Snowlease writes of a Lease object, with what else was there in the same parts. */
+export interface LeaseContent {
+  readonly metadata: {
+    readonly name: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
   readonly spec?: Readonly<Record<string, unknown>> | undefined;
 }
 
-interface LeaseMetadata {
-  readonly name: string;
-  /** Empty for an object that is to be created. */
-  readonly resourceVersion: string;
-  readonly uid?: string | undefined;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
+/** A Lease object as the API server has it. */
+export interface LeaseObject extends LeaseContent {
+  readonly metadata: LeaseContent["metadata"] & { readonly resourceVersion: string; readonly uid?: string | undefined };
 }
 
 /** An answer to a list. */
@@ -36,8 +34,6 @@ export interface LeaseList {
 }
 
 export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
-  apiVersion: z.string().optional(),
-  kind: z.string().optional(),
   metadata: z.looseObject({
     name: z.string(),
     // A dry run answers none.

@@ -15,7 +15,15 @@ import {
 } from "../compare-and-set/record-json.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import { foreignObject, otherSchema } from "./errors.ts";
-import { annotation, label, labelOf, type LeaseObject, microTime, type LeaseNames } from "./objects.ts";
+import {
+  annotation,
+  label,
+  labelOf,
+  type LeaseContent,
+  type LeaseObject,
+  microTime,
+  type LeaseNames,
+} from "./objects.ts";
 
 /** The version of the objects, and of their values. A field that older versions may ignore, but keep, does not change it. */
 export const schemaVersion = 1;
@@ -49,13 +57,13 @@ export function factsObject(
   names: LeaseNames,
   { info, era, receiptKey }: NewNamespace,
   before: LeaseObject | undefined,
-): LeaseObject {
+): LeaseContent {
   const known = { ...readKnown(before, annotation.namespace), schema: schemaVersion, ...info, receiptKey, ...era };
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known, [annotation.noted]: undefined });
 }
 
 /** The object of a namespace with another era. */
-export function withEra(names: LeaseNames, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseObject {
+export function withEra(names: LeaseNames, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseContent {
   const known = { ...readKnown(before, annotation.namespace), era, quarantineEnd, opensAt };
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known });
 }
@@ -65,7 +73,7 @@ export function notedObject(
   names: LeaseNames,
   { era, quarantineEnd, opensAt }: Era,
   before: LeaseObject | undefined,
-): LeaseObject {
+): LeaseContent {
   const known = { ...readKnown(before, annotation.noted), era, quarantineEnd, opensAt };
   return objectOf(names.facts, names.labels, before, { [annotation.noted]: known });
 }
@@ -94,7 +102,7 @@ export function recordObject(
   stored: Stored,
   before: LeaseRecord | undefined,
   row: HistoryRow | undefined,
-): LeaseObject {
+): LeaseContent {
   const { workerId, token, owner, holder, recents } = stored;
   const kept = recents !== undefined && recents.bytes.length > mostRecents ? { ...stored, recents: undefined } : stored;
   const history = row === undefined ? undefined : [row, ...(before ? readRows(before) : [])].slice(0, mostRows);
@@ -139,7 +147,7 @@ function shownTo(
 }
 
 /** A record with other rows of its history. */
-export function withRows({ object }: LeaseRecord, kept: readonly HistoryRow[]): LeaseObject {
+export function withRows({ object }: LeaseRecord, kept: readonly HistoryRow[]): LeaseContent {
   const annotations = { ...object.metadata.annotations, [annotation.history]: JSON.stringify(kept) };
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
@@ -164,20 +172,17 @@ export function objectOf(
   labels: Readonly<Record<string, string | undefined>>,
   before: LeaseObject | undefined,
   values: Readonly<Record<string, unknown>>,
-): LeaseObject {
+): LeaseContent {
   const texts: Record<string, string | undefined> = Object.fromEntries(
     Object.entries(values).map(([key, value]) => [key, value === undefined ? undefined : JSON.stringify(value)]),
   );
-  const metadata = {
-    ...before?.metadata,
-    // The server's own notes: it keeps them where they are left out.
-    managedFields: undefined,
-    name,
-    resourceVersion: before?.metadata.resourceVersion ?? "",
-    labels: present({ ...before?.metadata.labels, ...labels }),
-    annotations: present({ ...before?.metadata.annotations, ...texts }),
+  return {
+    metadata: {
+      name,
+      labels: present({ ...before?.metadata.labels, ...labels }),
+      annotations: present({ ...before?.metadata.annotations, ...texts }),
+    },
   };
-  return { ...before, apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata };
 }
 
 function present(values: Readonly<Record<string, string | undefined>>): Record<string, string> {

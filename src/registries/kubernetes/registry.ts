@@ -81,7 +81,7 @@ export async function kubernetesRegistry(
           if (found === undefined) return 0;
           const rows = readRows(found);
           const kept = rows.filter(({ fence, until }) => fence === found.record.fence || until >= before);
-          if (kept.length < rows.length) await leases.replace(withRows(found, kept));
+          if (kept.length < rows.length) await leases.replace(found.object, withRows(found, kept));
           return rows.length - kept.length;
         });
       }

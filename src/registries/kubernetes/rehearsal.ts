@@ -6,7 +6,7 @@ import { objectOf } from "./records.ts";
 /** Sends what a claim writes, and the deletion of a pin, as a dry run: the API server checks the user's rights and its policies. */
 export async function rehearse(leases: Leases, names: LeaseNames, facts: LeaseObject): Promise<void> {
   await ignoreRace(leases.create(objectOf(`${names.facts}-rehearsal`, names.labels, undefined, {}), true));
-  await ignoreRace(leases.replace(facts, true));
+  await ignoreRace(leases.replace(facts, facts, true));
   await ignoreRace(leases.remove(facts, true));
 }
 

@@ -11,6 +11,7 @@ import type { SqlParameters } from "./dialect.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { foreign, numberOf, ownerPlace, poolName, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
+import { drawVersion } from "./version.ts";
 
 /** How many numbers a search for an unused one lists: in its first batch, and at most. */
 const [page, longestPage] = [64, 16_384];
@@ -125,9 +126,10 @@ export class Candidates implements ClaimReader {
       if (unused.length > 0) break;
       from = end;
       // The next claim need not list all of these again. Where another claim has moved the hint, its value stays.
-      const hint = { name, value: String(from), version };
+      const next = drawVersion();
+      const hint = { name, value: String(from), version, new_version: next };
       const [moved] = await this.#state.tx.write(() => [this.#state.tx.change("meta.set", hint)]);
-      version += moved;
+      if (moved > 0) version = next;
     }
     const chosen = unused[Math.floor(Math.random() * unused.length)];
     if (chosen === undefined) return undefined;

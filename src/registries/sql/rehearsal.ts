@@ -4,6 +4,7 @@ import { noteClaim, noteEnd } from "./history.ts";
 import { poolName } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
 import { together } from "../compare-and-set/decide.ts";
+import { drawVersion } from "./version.ts";
 import { add, put } from "./write.ts";
 
 /** Takes a transaction back whose statements all succeeded. */
@@ -23,16 +24,17 @@ export async function rehearse(state: SqlNamespace): Promise<void> {
   const record = { ...unusedRecord(workerId), ...claim, holder, claimedAt: clock };
   const row = rowOf(holder);
   const name = poolName({ first: workerId, last: workerId });
+  const version = drawVersion();
   const work = tx.atomically(async () => {
     await together([
-      tx.change("meta.add", { name, value: name }),
-      add(state, record, name),
+      tx.change("meta.add", { name, value: name, new_version: version }),
+      add(state, record, name, version),
       take(tx, record, undefined),
       noteClaim(tx, record, undefined),
     ]);
     await together([
-      tx.swap("meta.set", { name, value: name, version: 1 }),
-      put(state, { record, version: 1, band: name, assignRow: row }, record),
+      tx.swap("meta.set", { name, value: name, version }),
+      put(state, { record, version, band: name, assignRow: row }, record),
       take(tx, record, row),
       noteEnd(tx, record, clock, "released"),
       tx.change("assign.remove", { worker_id: workerId, ...row }),

@@ -9,6 +9,7 @@ import {
 } from "./dialect.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { named, type Names } from "./statements.ts";
+import { drawVersion } from "./version.ts";
 
 /** A statement that waits to be sent. */
 interface QueuedStatement extends SqlStatement {
@@ -18,7 +19,7 @@ interface QueuedStatement extends SqlStatement {
 
 /**
  * Runs statements by name on one connection, on the tables of one namespace. It collects the statements of one turn of the event loop
- * (`together`), and sends them in one round trip, in their order.
+ * (`together`), and sends them in one round trip, in their order. Each has a `:new_version` of its own for the rows that it writes.
  */
 export class Transaction {
   /** Whether a commit is on its way, or has an unknown answer: its statements may take effect. */
@@ -113,7 +114,8 @@ export class Transaction {
     try {
       return await new Promise<SqlResult>((resolve, reject) => {
         if (this.#asked.length === 0) queueMicrotask(() => void this.#sendAsked());
-        this.#asked.push({ text: named(text, this.#names), parameters, swaps, resolve, reject });
+        const all = { new_version: drawVersion(), ...parameters };
+        this.#asked.push({ text: named(text, this.#names), parameters: all, swaps, resolve, reject });
       });
     } finally {
       this.#open--;

@@ -6,6 +6,7 @@ import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
 import { conditions, ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
+import { drawVersion } from "./version.ts";
 
 /* A write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is beaten. */
 
@@ -26,9 +27,14 @@ export async function put(
   await state.tx.swap("record.put", { ...columns, ...conditions(state), version: kept.version });
 }
 
-/** Stores the first record of a number. */
-export async function add(state: SqlNamespace, record: Stored, band: string | undefined): Promise<void> {
-  await state.tx.swap("record.add", { ...columnsOf(record, band, band), ...conditions(state) });
+/** Stores the first record of a number. `version`: for a caller that goes on with it. */
+export async function add(
+  state: SqlNamespace,
+  record: Stored,
+  band: string | undefined,
+  version: number = drawVersion(),
+): Promise<void> {
+  await state.tx.swap("record.add", { ...columnsOf(record, band, band), ...conditions(state), new_version: version });
 }
 
 /**
@@ -40,9 +46,10 @@ export async function hold(state: SqlNamespace, row: StoredRow | undefined, work
     const key = { worker_id: workerId, version: row.version };
     return state.tx.swap("record.touch", { ...key, ...conditions(state) });
   }
+  const version = drawVersion();
   await together([
-    add(state, unusedRecord(workerId), undefined),
-    state.tx.swap("record.forget", { worker_id: workerId, version: 1 }),
+    add(state, unusedRecord(workerId), undefined, version),
+    state.tx.swap("record.forget", { worker_id: workerId, version }),
   ]);
 }
 

@@ -2,7 +2,8 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
-import type { ZooKeeperSession } from "./session.ts";
+import { Beaten } from "../compare-and-set/store.ts";
+import type { Exchange } from "./session.ts";
 import type { ZooKeeperSettings } from "./address.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
@@ -17,10 +18,12 @@ export interface ZooKeeperConnection {
   /** The deadline of an operation that begins now: on the monotonic clock, ms. */
   deadline(): number;
   /**
-   * Makes calls over one connection. `calls` makes all of them before it awaits one.
-   * @throws ConnectionLost when the connection ended first, SnowleaseError when no answer came in time.
+   * The calls of one attempt, all over one connection. Versions of nodes are counted, so that they come again where an older copy is put
+   * back under the ensemble. That ends each connection: what is written over one goes by what was read over the same one.
+   * @throws ConnectionLost when the connection ended before the answer, Beaten when it ended between two exchanges, SnowleaseError when no
+   * answer came in time.
    */
-  exchange<Answer>(deadline: number, calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer>;
+  exchanges(deadline: number): Exchange;
   /** Waits for a connection. Returns whether it had to wait. @throws SnowleaseError */
   ready(deadline: number): Promise<boolean>;
   close(): Promise<void>;
@@ -129,22 +132,27 @@ export async function openConnection(
       return true;
     },
 
-    exchange: (deadline, calls) =>
-      awaited(async () => {
-        const used = await ready(deadline);
-        const left = Math.max(1, deadline - monotonic(systemClock));
-        const answers = calls(used.calls(sessionNumber));
-        const lost = used.ended.then((error): never => {
-          throw new ConnectionLost(error.message, { cause: error });
+    exchanges(deadline) {
+      let first: Wire | undefined;
+      return (calls) =>
+        awaited(async () => {
+          const used = await ready(deadline);
+          first ??= used;
+          if (used !== first) throw new Beaten("the connection ended behind what was read");
+          const left = Math.max(1, deadline - monotonic(systemClock));
+          const answers = calls(used.calls(sessionNumber));
+          const lost = used.ended.then((error): never => {
+            throw new ConnectionLost(error.message, { cause: error });
+          });
+          return within(left, Promise.race([answers, lost])).catch((error: unknown) => {
+            if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
+            if (!(error instanceof TooLate)) throw error;
+            // A call that had little time left proves nothing about the connection, on which other calls may wait.
+            if (left >= operationTimeout / 2) used.end(new Error("no answer"));
+            throw silentError(where, operationTimeout, true);
+          });
         });
-        return within(left, Promise.race([answers, lost])).catch((error: unknown) => {
-          if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
-          if (!(error instanceof TooLate)) throw error;
-          // A call that had little time left proves nothing about the connection, on which other calls may wait.
-          if (left >= operationTimeout / 2) used.end(new Error("no answer"));
-          throw silentError(where, operationTimeout, true);
-        });
-      }),
+    },
 
     async close() {
       closed = true;

@@ -45,7 +45,7 @@ export class OwnEphemerals {
   #closed = false;
 
   constructor(connection: ZooKeeperConnection) {
-    this.#exchange = (calls) => connection.exchange(connection.deadline(), calls);
+    this.#exchange = (calls) => connection.exchanges(connection.deadline())(calls);
   }
 
   /** Notes the node of a claim. `clock`: the registry's, when the record was stored. */

@@ -48,5 +48,5 @@ export interface ZooKeeperSession {
   commit(writes: readonly Write[]): Promise<{ readonly failed: number; readonly code: number } | undefined>;
 }
 
-/** Makes calls over one connection within an operation's deadline. `calls` makes all of them before it awaits one. */
+/** Makes calls within an operation's deadline. `calls` makes all of them before it awaits one. */
 export type Exchange = <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>) => Promise<Answer>;

@@ -67,7 +67,7 @@ export class ZooKeeperStore {
       silent: (cause: Error) => silentError(where, operationTimeout, true, cause),
     };
     return operate(operated, { repeatable: true }, (tried) =>
-      work({ ...tried, exchange: (calls) => connection.exchange(tried.deadline, calls) }),
+      work({ ...tried, exchange: connection.exchanges(tried.deadline) }),
     );
   }
 

@@ -10,6 +10,7 @@ import type {
   ReleaseRequest,
   WorkerRecord,
 } from "../../../src/rule/registry.ts";
+import type { LateStore } from "../../../src/conformance.ts";
 import type { FakeClock } from "../../../src/testing.ts";
 
 /** What a broken registry does differently. */
@@ -22,6 +23,8 @@ export interface Fault {
   /** Titles of checks that have to see it. */
   readonly rejectedBy: readonly string[];
   readonly wrap: Wrap;
+  /** A store that keeps writes on their way, for a mistake in what becomes of these. */
+  readonly late?: (registry: Registry) => LateStore;
 }
 
 /** A mistake in what a claim asks the store for. */

@@ -19,7 +19,7 @@ export async function readLeaf({ address, numbers, operationTimeout }: SourceReq
   const connection = await openConnection(address, settings, operationTimeout);
   const ask = async <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> => {
     await connection.ready(connection.deadline());
-    return connection.exchange(connection.deadline(), calls);
+    return connection.exchanges(connection.deadline())(calls);
   };
   try {
     const folder = await folderIn(`${settings.chroot}/snowflake`, address.parameters["name"], ask);

@@ -1,0 +1,93 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+
+/**
+ * Stands between a client and a server on this machine, and keeps one write on its way until it is told to let it arrive: even if its sender
+ * has long given up, and over a connection of its own where the server has started again since.
+ */
+export class LateProxy {
+  readonly #server: Server;
+  readonly #target: number;
+  /** What a write is known by. */
+  readonly #mark: string;
+  readonly #clients = new Set<Socket>();
+  /** What is on its way, in order. */
+  readonly #kept: (() => void)[] = [];
+  #isArmed = false;
+  #onKept = (): void => undefined;
+
+  private constructor(server: Server, target: number, mark: string) {
+    this.#server = server;
+    this.#target = target;
+    this.#mark = mark;
+    server.on("connection", (client) => this.#accept(client));
+  }
+
+  /** @param target port of the server. @param mark a text that every write has, and no read. */
+  static async start(target: number, mark: string): Promise<LateProxy> {
+    const server = createServer();
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return new LateProxy(server, target, mark);
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Keeps the next write, and all that its connection sends behind it. Resolves when it is on its way. */
+  keepNext(): Promise<void> {
+    this.#isArmed = true;
+    return new Promise((resolve) => (this.#onKept = resolve));
+  }
+
+  /** Lets arrive what was kept. */
+  arrive(): void {
+    this.#isArmed = false;
+    for (const send of this.#kept.splice(0)) send();
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+    for (const client of this.#clients) client.destroy();
+    await once(this.#server, "close");
+  }
+
+  #accept(client: Socket): void {
+    this.#clients.add(client);
+    const wire = { client, server: connect(this.#target, "127.0.0.1"), isKept: false };
+    this.#answer(wire);
+    client.setNoDelay();
+    client.on("data", (bytes: Buffer) => {
+      if (this.#isArmed && bytes.includes(this.#mark)) wire.isKept = true;
+      if (!wire.isKept) {
+        wire.server.write(bytes);
+        return;
+      }
+      this.#kept.push(() => {
+        wire.isKept = false;
+        if (!wire.server.writable) {
+          wire.server = connect(this.#target, "127.0.0.1");
+          this.#answer(wire);
+        }
+        wire.server.write(bytes);
+        if (client.destroyed) wire.server.end();
+      });
+      this.#onKept();
+    });
+    client.on("error", () => undefined);
+    client.on("close", () => {
+      this.#clients.delete(client);
+      if (!wire.isKept) wire.server.end();
+    });
+  }
+
+  /** Passes on what the server says, also that it has gone, unless something is on its way to it. */
+  #answer(wire: { readonly client: Socket; readonly server: Socket; readonly isKept: boolean }): void {
+    const { client, server } = wire;
+    server.setNoDelay();
+    server.on("data", (bytes) => client.writable && client.write(bytes));
+    server.on("error", () => undefined);
+    server.on("close", () => wire.isKept || client.destroy());
+  }
+}
