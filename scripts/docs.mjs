@@ -1,4 +1,4 @@
-// Writes into docs/ what the code declares: options, parameters, layouts, commands, calls, errors, exports; and the comments of
+// Writes into docs/ what the code declares: options, parameters, addresses, layouts, commands, calls, errors, exports; and the comments of
 // SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,6 +8,7 @@ const check = process.argv.includes("--check");
 
 ensureDependencies();
 ensureBuild();
+const { addressTable } = await import("./docs/addresses.mjs");
 const { commandPages, commandTable } = await import("./docs/cli.mjs");
 const { errors } = await import("./docs/errors.mjs");
 const { exportsOf } = await import("./docs/exports.mjs");
@@ -20,6 +21,7 @@ const { parameterPages } = await import("./docs/parameters.mjs");
 await write("src/snowlease.ts", "", docstrings, ["export interface SnowleaseOptions {\n", "\n}\n"]);
 await write("docs/options.md", "options", options);
 for (const { page, parameters } of parameterPages) await write(page, "parameters", parameters);
+await write("docs/registries.md", "addresses", addressTable);
 await write("docs/layouts.md", "layouts", layoutTable);
 await write("docs/errors.md", "errors", errors);
 await write("docs/cli.md", "commands", commandTable);

@@ -5,7 +5,8 @@ import { autoPruned } from "./auto-prune.ts";
 import { classText, clientAddress } from "./driver-client.ts";
 import type { AddressOf, RegistryOptions, StoreKind } from "./store-kind.ts";
 import * as list from "./stores.ts";
-import { readUrl } from "./url.ts";
+import { type AddressList, listedRegistry } from "./mixed-list.ts";
+import { readUrl, shownUrl, whereOf } from "./url.ts";
 
 /** Where a registry is, read from a registry URL. */
 export type RegistryAddress = {
@@ -37,7 +38,7 @@ export function pathAddress(kind: RegistryAddress["kind"], path: string): Regist
   const encoded = path
     // Two slashes would begin a host.
     .replace(/^\/{2,}/, "/")
-    .replace(/[%?#]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
+    .replace(/[%?#,]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
   return parseAddress(`${kind}:${encoded}`);
 }
 
@@ -51,12 +52,33 @@ export function isEmpty(address: RegistryAddress): boolean {
   return storeOf(address).isEmpty?.(address) ?? false;
 }
 
-/** Opens the registry at an address; the store and its driver are loaded then. Rejects with what the store refuses with. */
+/**
+ * Opens the registry at an address; the store and its driver are loaded then. Rejects with what the store refuses with. Several addresses
+ * have to lead to one registry: see `listedRegistry`.
+ */
 export async function openRegistry(address: RegistryAddress, options: RegistryOptions): Promise<Registry> {
   const { operationTimeout, clock = systemClock } = options;
   const store = storeOf(address);
-  const registry = await store.open(address, { operationTimeout, clock });
+  const opened = await store.open(address, { operationTimeout, clock });
+  const list = listOf(address, options);
+  const registry = list === undefined ? opened : listedRegistry(opened, list, clock);
   return store.prunes ? registry : autoPruned(registry);
+}
+
+/** The addresses that an address lists; undefined where it names one. */
+export function listOf(address: RegistryAddress, options: RegistryOptions): AddressList | undefined {
+  const names = storeOf(address).schemes["scheme" in address ? address.scheme : address.kind]?.list;
+  const each = eachOf(address);
+  if (names === undefined || each.length < 2) return undefined;
+  const all = each.map(([shown, one]) => ({ address: shown, open: () => openRegistry(one, options) }));
+  return { names, all };
+}
+
+/** The addresses one by one, each with its text for people. */
+function eachOf(address: RegistryAddress): readonly (readonly [string, RegistryAddress])[] {
+  if ("urls" in address) return address.urls.map((url) => [shownUrl(new URL(url)), { ...address, urls: [url] }]);
+  if ("servers" in address) return address.servers.map((one) => [whereOf([one]), { ...address, servers: [one] }]);
+  return [];
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Clock } from "../lease/clock.ts";
 import type { Registry } from "../rule/registry.ts";
-import type { Grammar, ServerParts } from "./url.ts";
+import type { Grammar, Scheme, ServerParts } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /** What every kind of store is opened with. */
@@ -14,8 +14,7 @@ export interface RegistryOptions {
 /** What a kind of store says of itself before its driver is loaded. `Parts`: what its grammar reads. */
 export interface StoreKind<Kind extends string = string, Parts extends object = object> {
   readonly kind: Kind;
-  /** Each with the port where a URL names none; 0 where there are no ports. */
-  readonly schemes: Readonly<Record<string, number>>;
+  readonly schemes: Readonly<Record<string, Scheme>>;
   readonly grammar: Grammar<Omit<Parts, "settings">>;
   /** The parameters that this kind of store alone has; its address has `settings` then. */
   readonly parameters?: StoreParameters;

@@ -5,12 +5,20 @@ import type { StoreKind } from "./store-kind.ts";
  * The grammar of registry URLs. It knows no store: the `address.ts` of each store's folder says which of these it takes.
  */
 
+/** What an address of this scheme may name. */
+export interface Scheme {
+  /** The port where a URL names none; absent where there are no ports. */
+  readonly port?: number;
+  /** What all addresses of a list are, such as "members of one cluster". Absent: an address names one. */
+  readonly list?: string;
+  /** What to write in place of a list, where people expect one. */
+  readonly insteadOfList?: string;
+}
+
 /** A registry URL without its query, while it is read. */
-interface UrlText {
+interface UrlText extends Scheme {
   /** In lower case. */
   readonly scheme: string;
-  /** The port where the URL names none. */
-  readonly port: number;
   readonly body: string;
   /** @throws SnowleaseError CONFIG_INVALID: "Expected the registry URL to …", never with a password in it. */
   readonly refuse: (rule: string) => never;
@@ -71,6 +79,8 @@ export function path(check: (path: string) => string | undefined): Grammar<PathP
     if (body.startsWith("//") && !body.startsWith("///")) {
       refuse(`to have a path, ${scheme}:./relative or ${scheme}:///absolute, and no host`);
     }
+    // Two programs with such a list in another order would use two files.
+    if (/,[a-z][a-z0-9+.-]*:/i.test(body)) refuse("to have one path; a comma in its name is written %2C");
     const encoded = body.startsWith("//") ? body.slice(2) : body;
     if (/^\/?~/.test(encoded)) refuse("to have a path without `~`, which is not expanded; write it out");
     const path = decode(encoded);
@@ -81,33 +91,39 @@ export function path(check: (path: string) => string | undefined): Grammar<PathP
 }
 
 /** `//HOST:PORT/…`, several separated by commas; a later one may leave out the scheme. */
-export const urls: Grammar<Omit<UrlParts, "settings">> = ({ scheme, body, refuse }) => {
+export const urls: Grammar<Omit<UrlParts, "settings">> = ({ scheme, list, body, refuse }) => {
   const [first = "", ...others] = `${scheme}:${body}`.split(",");
   const parts = [first, ...others.map((part) => (part.includes("://") ? part : `${scheme}://${part}`))];
   const urls = parts.map((part) => {
     const url = /^https?:\/\/[^/\\\s]\S*$/i.test(part) && URL.canParse(part) ? new URL(part) : undefined;
     return url === undefined || url.hostname === "" || url.port === "0"
-      ? refuse("to be a list of addresses like http://HOST:PORT, separated by commas")
+      ? refuse(`to be an address like http://HOST:PORT, or several (${list}), separated by commas`)
       : url;
   });
-  return { urls: urls.map(({ href }) => href.replace(/\/$/, "")), redacted: urls.map(withoutUser).join(",") };
+  return { urls: urls.map(({ href }) => href.replace(/\/$/, "")), redacted: urls.map(shownUrl).join(",") };
 };
 
-function withoutUser({ username, password, protocol, host, pathname }: URL): string {
+/** An address of an HTTP server for people: no password, no token. */
+export function shownUrl({ username, password, protocol, host, pathname }: URL): string {
   // A user alone may be a token.
   const user = password !== "" && username !== "" ? `${username}:***@` : `${username}${password}` === "" ? "" : "***@";
   return `${protocol}//${user}${host}${pathname}`.replace(/\/$/, "");
 }
 
-/** `//USER:PASSWORD@HOST:PORT/PATH`, with more HOST:PORT separated by commas. */
-export const servers: Grammar<Omit<ServerParts, "settings">> = ({ scheme, port: usualPort, body, refuse, decode }) => {
-  const [, login, list = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]+)(?:\/(.*))?$/.exec(body) ?? [];
-  const servers = list.split(",").map((part) => {
+/** `//USER:PASSWORD@HOST:PORT/PATH`; where the scheme has lists, with more HOST:PORT separated by commas. */
+export const servers: Grammar<Omit<ServerParts, "settings">> = (url) => {
+  const { scheme, port: usualPort = 0, list, insteadOfList, body, refuse, decode } = url;
+  const [, login, hosts = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]+)(?:\/(.*))?$/.exec(body) ?? [];
+  if (list === undefined && hosts.includes(",")) {
+    refuse(`to name one server, because several would grant the same worker IDs: ${insteadOfList}`);
+  }
+  const servers = hosts.split(",").map((part) => {
     const [, six, name = "", port = usualPort] = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
     return { host: six ?? name, port: Number(port) };
   });
   if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
-    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME, with more HOST:PORT separated by commas`);
+    const more = list === undefined ? "" : `, with more HOST:PORT (${list}) separated by commas`;
+    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME${more}`);
   }
   // Or else a slash in a password would make a path of what follows it, which is shown.
   if (path.includes("@")) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A");
@@ -119,7 +135,7 @@ export const servers: Grammar<Omit<ServerParts, "settings">> = ({ scheme, port: 
     user: user === "" ? undefined : decode(user),
     password: rest.length === 0 ? undefined : decode(rest.join(":")),
     path: decode(path),
-    redacted: `${scheme}://${shownLogin}${list}${path === "" ? "" : `/${path}`}`,
+    redacted: `${scheme}://${shownLogin}${hosts}${path === "" ? "" : `/${path}`}`,
   };
 };
 
@@ -161,7 +177,7 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const query = queryText === undefined ? [] : [...readQuery(queryText, refuse, decode)];
   const { kind, parameters: own, grammar } = store;
   const plain = `${scheme}:${body}`;
-  const parts = grammar({ scheme, port: store.schemes[scheme] ?? 0, body, refuse, decode });
+  const parts = grammar({ ...store.schemes[scheme], scheme, body, refuse, decode });
   // `fromEntries` defines properties, so that `__proto__` is a name like any other.
   const divided = (isOwn: boolean): Readonly<Record<string, string>> =>
     Object.fromEntries(query.filter(([name]) => Object.hasOwn(own ?? {}, name) === isOwn));

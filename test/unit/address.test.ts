@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseAddress, pathAddress } from "../../src/registries/index.ts";
+import type { StoreKind } from "../../src/registries/store-kind.ts";
+import * as stores from "../../src/registries/stores.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 
 function refusal(text: unknown): string {
@@ -194,6 +196,8 @@ describe("a registry URL", () => {
     ["sqlite:a.db ", "space at its end"],
     ["sqlite:a\nb.db", "control characters"],
     ["sqlite:a%00.db", "control characters"],
+    ["sqlite:a.db,sqlite:b.db", "to have one path; a comma in its name is written %2C"],
+    ["unix:/run/a.sock,unix:/run/b.sock", "to have one path"],
     ["sqlite:", "to have a path"],
     ["sqlite:?window=2s", "to have a path"],
     ["sqlite://var/lib/a.db", "no host"],
@@ -219,18 +223,18 @@ describe("a registry URL", () => {
     ["redis://a:0", "HOST:PORT"],
     ["redis://a:65536", "HOST:PORT"],
     ["redis://a b", "HOST:PORT"],
-    ["redis://a,,b", "HOST:PORT"],
+    ["etcd://a,,b", "HOST:PORT"],
     ["redis://u:p%zz@a", "whole percent-encoded"],
-    ["http:", "addresses like"],
-    ["http:a", "addresses like"],
-    ["http://", "addresses like"],
-    ["http:///a", "addresses like"],
-    ["http://a:99999", "addresses like"],
-    ["http://a:0", "addresses like"],
-    ["http://a b", "addresses like"],
-    ["http://a,,b", "addresses like"],
-    ["http://a,", "addresses like"],
-    ["http://a,ftp://b", "addresses like"],
+    ["http:", "an address like http://HOST:PORT"],
+    ["http:a", "an address like http://HOST:PORT"],
+    ["http://", "an address like http://HOST:PORT"],
+    ["http:///a", "an address like http://HOST:PORT"],
+    ["http://a:99999", "an address like http://HOST:PORT"],
+    ["http://a:0", "an address like http://HOST:PORT"],
+    ["http://a b", "an address like http://HOST:PORT"],
+    ["http://a,,b", "an address like http://HOST:PORT"],
+    ["http://a,", "an address like http://HOST:PORT"],
+    ["http://a,ftp://b", "an address like http://HOST:PORT"],
   ])("is refused: %j", (text, rule) => {
     expect(refusal(text)).toContain(rule);
   });
@@ -252,10 +256,48 @@ describe("a registry URL", () => {
     expect(message).toContain("***");
   });
 
+  const schemes = Object.values<StoreKind>(stores).flatMap((store) => Object.entries(store.schemes));
+
+  it.each(schemes.filter(([, { insteadOfList }]) => insteadOfList !== undefined))(
+    "of %s: names one server, and says what to write in place of a list",
+    (scheme, { insteadOfList, list }) => {
+      expect(list).toBeUndefined();
+      for (const rest of ["h1,h2", "h1:1,h2:2/ids?window=2s", `h1,${scheme}://h2`, `h1/a,${scheme}://u:s3cret@h2/a`]) {
+        const text = `${scheme}://ada:s3cret@${rest}`;
+        // What looks like the path of the first server is one of no list.
+        if (rest.includes("/a,")) expect(refusal(text)).not.toContain("s3cret");
+        else expect(refusal(text)).toContain(`Expected the registry URL to name one server, because several would`);
+      }
+      const message = refusal(`${scheme}://ada:s3cret@h1,h2/ids`);
+      expect(message).toContain(insteadOfList);
+      expect(message).not.toContain("s3cret");
+      expect(refusal(`${scheme}://h:0`)).toMatch(/USER:PASSWORD@HOST:PORT\/NAME, got/);
+    },
+  );
+
+  it.each(schemes.filter(([, { list }]) => list !== undefined))(
+    "of %s: may list addresses, and an error says what they have to be",
+    (scheme, { list, insteadOfList }) => {
+      expect(insteadOfList).toBeUndefined();
+      const { urls = [], servers = urls } = parseAddress(`${scheme}://h1,h2`) as {
+        urls?: string[];
+        servers?: object[];
+      };
+      expect(servers).toHaveLength(2);
+      expect(refusal(`${scheme}://h1,h2:0`)).toContain(`(${list})`);
+    },
+  );
+
+  it("has a scheme that names servers in one of both ways, or names none", () => {
+    const others = schemes.filter(([, { list, insteadOfList }]) => (list ?? insteadOfList) === undefined);
+    expect(others.map(([scheme]) => scheme).toSorted()).toEqual(["kubernetes", "memory", "sqlite", "unix"]);
+  });
+
   it("is made of a path without encoding", () => {
     const address = pathAddress("sqlite", "/var/a?b#c%d.db");
     expect(address).toMatchObject({ kind: "sqlite", path: "/var/a?b#c%d.db", text: "sqlite:/var/a%3Fb%23c%25d.db" });
     expect(parseAddress(address.text)).toEqual(address);
+    expect(pathAddress("sqlite", "a,b:c.db")).toMatchObject({ path: "a,b:c.db" });
   });
 
   it("may begin with several slashes, which are one to the system", () => {

@@ -770,6 +770,17 @@ describe("the table of options", () => {
     });
   });
 
+  it("of one server is refused as a list, wherever it is given", () => {
+    const list = "redis://ada:s3cret@h1,h2";
+    written(JSON.stringify({ registry: list }));
+    const places = [{ options: { registry: list } }, { flags: { registry: list } }, { cwd: folder }];
+    for (const given of [...places, { env: { SNOWLEASE_REGISTRY: list } }]) {
+      const said = refusal(given);
+      expect(said).toContain("to name one server, because several would grant the same worker IDs");
+      expect(said).not.toContain("s3cret");
+    }
+  });
+
   it("takes a ready registry", () => {
     const registry = memoryRegistry();
     expect(resolved({ options: { registry } })).toMatchObject({ registry, registryFrom: "named" });

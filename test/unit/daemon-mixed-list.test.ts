@@ -8,7 +8,8 @@ import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import { systemClock } from "../../src/lease/clock.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
-import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
+import { listOf, parseAddress } from "../../src/registries/index.ts";
+import { lazyRegistry } from "../../src/registries/lazy.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 
@@ -48,7 +49,7 @@ async function another(): Promise<{ url: string; store: Registry }> {
 }
 
 function connectTo(...addresses: string[]): Registry {
-  const registry = daemonRegistry(addresses, { operationTimeout: 2000 });
+  const registry = lazyRegistry(parseAddress(addresses.join()), { operationTimeout: 2000 });
   cleanups.push(() => registry.close());
   return registry;
 }
@@ -206,7 +207,7 @@ describe("the doctor", () => {
   async function findings(...urls: string[]) {
     const found = await examine({
       open: async () => connectTo(...urls),
-      addresses: urls.map((url) => ({ address: url, open: async () => connectTo(url) })),
+      list: listOf(parseAddress(urls.join()), { operationTimeout: 2000 }),
       namespace,
       layout: defaultLayout,
       named: true,

@@ -111,7 +111,8 @@ describe("what is taken of a ready client", () => {
     ["5.9", Redis5 as unknown as typeof Redis],
   ])("ioredis %s: where and who, and nothing of how", (_, Driver) => {
     const places = { host: "h", port: 7, username: "ada", password: secret, db: 3, tls: { servername: "x" } };
-    const made = sameTarget(new Driver({ ...hostile, ...places, role: "slave" }), ours, {}) as Redis;
+    const theirs = new Driver({ ...hostile, ...places, role: "slave" });
+    const made = sameTarget(theirs, [places], ours, {}) as Redis;
     expect(told(made.options)).toEqual(told(new Driver({ ...places, ...ours }).options));
   });
 
@@ -129,10 +130,21 @@ describe("what is taken of a ready client", () => {
       natMap: {},
       redisOptions: { ...hostile, ...places },
     });
-    const made = sameTarget(theirs, ours, { lazyConnect }) as Cluster;
+    const made = sameTarget(theirs, [node], ours, { lazyConnect }) as Cluster;
     const expected = new Driver([node], { lazyConnect, natMap: {}, redisOptions: { ...places, ...ours } });
     expect(told(made.options)).toEqual(told(expected.options));
     expect(told({ nodes: Reflect.get(made, "startupNodes") })).toEqual(told({ nodes: [node] }));
+  });
+
+  test("ioredis, a list: the addresses that are asked for alone", () => {
+    const [a, b] = [{ host: "a" }, { host: "b", port: 2 }];
+    const sentinels = new Redis({ sentinels: [a, b], name: "ids", lazyConnect });
+    const watched = sameTarget(sentinels, [{ host: "a", port: 26_379 }], ours, {}) as Redis;
+    expect(watched.options.sentinels).toEqual([a]);
+    const nodes = new Cluster([a, b, 3, "d:4"], { lazyConnect });
+    const asked = [b, { host: "127.0.0.1", port: 3 }, { host: "d", port: 4 }];
+    const cluster = sameTarget(nodes, asked, ours, { lazyConnect }) as Cluster;
+    expect(Reflect.get(cluster, "startupNodes")).toEqual([b, 3, "d:4"]);
   });
 
   test("pg: where and who, also by a URL that says how", () => {

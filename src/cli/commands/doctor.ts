@@ -1,21 +1,9 @@
 import { configInvalid } from "../../id/errors.ts";
-import type { Config } from "../../config/config.ts";
-import { type DaemonAddress, examine } from "../../ops/doctor/doctor.ts";
+import { examine } from "../../ops/doctor/doctor.ts";
+import { listOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
 import { table } from "../terminal/output.ts";
 import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "../settings.ts";
-
-/** Each of several daemons of a registry URL. */
-async function addressesOf(config: Config): Promise<readonly DaemonAddress[]> {
-  const address = addressOf(config);
-  if (address.kind !== "http") return [];
-  const { openRegistry } = await import("../../registries/index.ts");
-  const { operationTimeout } = config;
-  return address.urls.map((url, i) => ({
-    address: address.redacted.split(",")[i] ?? "",
-    open: () => openRegistry({ ...address, urls: [url] }, { operationTimeout }),
-  }));
-}
 
 export const doctor: CliCommand = {
   name: "doctor",
@@ -44,7 +32,7 @@ export const doctor: CliCommand = {
       return output.line(`Accepted this host's clock, ${by.by} ms ahead of the last accepted time.`);
     }
 
-    const { namespace, registryFrom, sources, layout, pool } = config;
+    const { namespace, registryFrom, sources, layout, pool, operationTimeout } = config;
     const address = addressOf(config);
     const findings = await examine({
       open: () => openConfigured(config),
@@ -52,7 +40,7 @@ export const doctor: CliCommand = {
       namespace,
       layout: sources.layout === undefined ? undefined : layout,
       pool: sources.pool === undefined && sources.datacenter === undefined ? undefined : pool,
-      addresses: await addressesOf(config),
+      list: listOf(address, { operationTimeout }),
       file: address.kind === "sqlite" ? address.path : undefined,
       now: Date.now,
     });

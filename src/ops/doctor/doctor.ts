@@ -10,19 +10,12 @@ import type { Pong, Registry } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/forecast.ts";
 import { storeOfRegistry } from "../../registries/index.ts";
-import { differenceOf, type NamespaceId } from "../../registries/daemon/mixed-list.ts";
+import { type AddressList, AskedAddresses, differenceOf, differenceText } from "../../registries/mixed-list.ts";
 import { type CheckResult, failed, finding } from "./check.ts";
 import { quarantineText } from "../quarantine.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
-
-/** One of several addresses. */
-export interface DaemonAddress {
-  /** Without a password. */
-  readonly address: string;
-  readonly open: () => Promise<Registry>;
-}
 
 export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
@@ -32,8 +25,8 @@ export interface ExamineRequest {
   readonly layout?: Layout | undefined;
   /** The worker IDs that claims are set to ask for. Default: all of the layout. */
   readonly pool?: PoolBounds | undefined;
-  /** Each of several addresses, which have to be daemons of one registry. */
-  readonly addresses?: readonly DaemonAddress[] | undefined;
+  /** Where the registry has several addresses. */
+  readonly list?: AddressList | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
   /** Whether a registry is named. Otherwise it is the default file of this user. */
@@ -69,38 +62,28 @@ export async function examine(request: ExamineRequest): Promise<readonly CheckRe
   }
 }
 
-/** Several addresses that are daemons of two registries: each of them grants the same worker IDs. */
-async function checkAddresses({ addresses = [], namespace }: ExamineRequest): Promise<readonly CheckResult[]> {
-  if (addresses.length < 2) return [];
+/** Several addresses that belong to two registries: each of them grants the same worker IDs. */
+async function checkAddresses({ list, namespace }: ExamineRequest): Promise<readonly CheckResult[]> {
+  if (list === undefined) return [];
+  const { names, all } = list;
   const check = "addresses";
+  const asked = new AskedAddresses(all);
   const answers = await Promise.all(
-    addresses.map(async ({ address, open }) => ({ address, id: await idAt(open, namespace) })),
+    asked.addresses.map(async (address, place) => ({ address, id: await asked.ask(place, namespace) })),
   );
   const difference = differenceOf(answers, namespace, true);
-  if (difference !== undefined) return [finding(check, "fail", `${difference}. Name only daemons of one registry.`)];
-  const silent = answers.filter(({ id }) => id === undefined).map(({ address }) => address);
-  if (silent.length === 0)
-    return [finding(check, "ok", `All ${addresses.length} addresses are daemons of one registry.`)];
-  return [
-    finding(
-      check,
-      "warn",
-      `It is not known whether these are daemons of the same registry: ${silent.join(", ")}. Check that they run.`,
-    ),
-  ];
-}
-
-async function idAt(open: DaemonAddress["open"], namespace: string): Promise<NamespaceId> {
-  let registry: Registry | undefined;
-  try {
-    registry = await open();
-    const info = await registry.describe(namespace);
-    return info === undefined ? null : info.id;
-  } catch {
-    return undefined;
-  } finally {
-    await registry?.close().catch(() => undefined);
+  if (difference !== undefined) {
+    return [finding(check, "fail", `${differenceText(difference, names)}. Name only ${names}.`)];
   }
+  const silent = answers.filter(({ id }) => id === undefined).map(({ address }) => address);
+  if (silent.length > 0) {
+    const detail = `It is not known whether all addresses are ${names}; no answer from ${silent.join(", ")}. Check that they run.`;
+    return [finding(check, "warn", detail)];
+  }
+  // Without the namespace, no address shows what tells it apart.
+  const isKnown = answers.every(({ id }) => typeof id === "string");
+  if (isKnown) return [finding(check, "ok", `All ${all.length} addresses are ${names}.`)];
+  return [finding(check, "ok", `All ${all.length} addresses answer; the first claim shows whether they are ${names}.`)];
 }
 
 /** What can be checked without the registry. */

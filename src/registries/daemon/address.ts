@@ -13,10 +13,12 @@ export const maxSocketPath: number = 107;
 /** A daemon prunes its registry itself, and lets administrators alone ask for it. */
 const daemon = { registryKind: "daemon", prunes: true, signsReceipts: true } as const;
 
+const list = "daemons of one registry";
+
 export const http: StoreKind<"http", UrlParts & ShownToken> = {
   ...daemon,
   kind: "http",
-  schemes: { http: 0, https: 0 },
+  schemes: { http: { list }, https: { list } },
   grammar: urls,
   parameters: clientTlsParameters("a daemon that asks for one"),
   open: async ({ urls, token, settings }, options) =>
@@ -26,7 +28,7 @@ export const http: StoreKind<"http", UrlParts & ShownToken> = {
 export const unix: StoreKind<"unix", PathParts & ShownToken> = {
   ...daemon,
   kind: "unix",
-  schemes: { unix: 0 },
+  schemes: { unix: {} },
   grammar: path((name) =>
     new TextEncoder().encode(name).length > maxSocketPath
       ? `to have a socket path of at most ${maxSocketPath} bytes`

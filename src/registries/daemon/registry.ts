@@ -1,7 +1,6 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { type ErrorCode, ignoreRefusal, isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
 import type {
-  ClaimKey,
   ClaimRequest,
   ForceReleased,
   Grant,
@@ -20,8 +19,6 @@ import type { Schema } from "../../api/schema.ts";
 import { readiness } from "../../api/system.ts";
 import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
-import { BoundedMap } from "../bounded-map.ts";
-import { AddressComparison, type AskedAddress } from "./mixed-list.ts";
 import { readClientTls } from "../client-tls.ts";
 import { httpTransport, type Reply } from "./transport.ts";
 
@@ -60,14 +57,12 @@ const elsewhere: LostElsewhere = { outcome: "lost", reason: "forgotten", elsewhe
 
 const defaultTimeout = 5000;
 const defaultLimit = 1000;
-/** Doubted leases that are remembered: once one is, claims wait for all addresses, so there are few. */
-const mostDoubted = 10_000;
 /** At most so many preferred worker IDs are looked at by any registry. */
 const mostPreferred = 8;
 
 /**
  * The registry of a daemon, over HTTP: `http://HOST:PORT`, `https://…` or `unix:PATH`; of several addresses the next one is asked
- * when one fails or says to wait. They must be daemons of one registry: a claim compares what they have, and CONFIG_INVALID refuses others.
+ * when one fails or says to wait. They must be daemons of one registry, which `openRegistry` looks after.
  *
  * Claims (idempotent by token), renewals and releases are repeated within `operationTimeout` when their answer was lost; forced
  * releases, unpinning and pruning only when they were never sent.
@@ -78,12 +73,6 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
   const usesTls = addresses.some((address) => address.startsWith("https:"));
   const tls = readClientTls(settings, usesTls, "https:");
   const transport = httpTransport(addresses, { operationTimeout, clock, token, tls });
-
-  /** Leases that were granted by one of several registries, as a late answer showed. Many of them may never be renewed. */
-  const doubted = new BoundedMap<string, true>(mostDoubted);
-  const slow = new Set<string>();
-  /** Namespaces of which a late answer showed different registries. */
-  const mixed = new Set<string>();
 
   function reply<Answer, Body, Query extends object | undefined>(
     { method, path, answer }: Call<Answer, Body, Query>,
@@ -123,49 +112,9 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
 
   function release(request: ReleaseRequest): Promise<Released | Lost> {
     const { namespace, workerId, fence, token, clock: now, used, receipt } = request;
-    doubted.delete(claimName(request));
     const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
     const body = { token, fence, now, ...turnsJson(request), ...usage };
     return orLost(reply(leases.release, { namespace, workerId }, { body, receipt }), () => ({ outcome: "released" }));
-  }
-
-  /** A claim at one of several addresses. Refuses addresses of different registries. */
-  async function claimComparing(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
-    const { namespace, token } = request;
-    const comparison = new AddressComparison(idsOf(namespace), namespace, clock, slow);
-    const answer = await claim(request);
-    const isGranted = answer.outcome === "granted";
-    const key = isGranted ? { namespace, workerId: answer.workerId, fence: answer.fence, token } : undefined;
-    const isDoubted = mixed.has(namespace);
-    const error = await comparison.difference(isGranted, isDoubted, (difference) => {
-      mixed.add(namespace);
-      const what = `${difference}: the lease that one of them granted ends at its next renewal; name only daemons of one registry.`;
-      process.emitWarning(what, { type: "SnowleaseWarning", code: "SNOWLEASE_MIXED_LIST" });
-      if (key !== undefined) doubted.set(claimName(key), true);
-    });
-    if (error === undefined) {
-      if (isDoubted) mixed.delete(namespace);
-      return answer;
-    }
-    if (isGranted && key !== undefined) {
-      const { from, recents, receipt } = answer;
-      // If this fails, the worker ID rests for a window.
-      await release({ ...key, clock: request.clock, receipt, used: { until: from, recents } }).catch(ignoreRefusal);
-    }
-    throw error;
-  }
-
-  function idsOf(namespace: string): readonly AskedAddress[] {
-    const { method, path, answer } = namespaces.read;
-    const call = { method, path: filled(path, { namespace }), body: undefined, receipt: undefined, answer };
-    return transport.each.map(({ address, ask }) => ({
-      address,
-      async ask() {
-        const told = await ask({ ...call, repeatable: true });
-        if (!isSnowleaseError(told)) return told.answer.id;
-        return told.code === "NOT_FOUND" ? null : undefined;
-      },
-    }));
   }
 
   return {
@@ -179,16 +128,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return instead("NOT_FOUND", undefined, call(namespaces.read, { namespace }));
     },
 
-    claim: addresses.length > 1 ? claimComparing : claim,
+    claim,
 
     async renew(request) {
       const { namespace, workerId, fence, token, clock: now, window: windowMs, checkpoint, receipt } = request;
-      // Which of the registries would renew it is chance.
-      const name = claimName(request);
-      if (doubted.get(name) === true) {
-        doubted.delete(name);
-        return { outcome: "lost", reason: "forgotten" };
-      }
       const body = { token, fence, now, windowMs, ...turnsJson(request), ...checkpointJson(checkpoint) };
       const renewal = reply(leases.renew, { namespace, workerId }, { body, receipt });
       return orLost(renewal, ({ answer: { from, until, clock, turn }, receipt }) => {
@@ -275,10 +218,6 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       transport.close();
     },
   };
-}
-
-function claimName({ namespace, workerId, fence }: Omit<ClaimKey, "token">): string {
-  return `${namespace}/${workerId}/${fence}`;
 }
 
 function filled(path: string, where: PathParameters): string {

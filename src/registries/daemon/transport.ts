@@ -42,11 +42,6 @@ export interface Transport {
    * OTHER_REGISTRY only where each address answered it.
    */
   call<Answer>(call: ApiCall<Answer>): Promise<Reply<Answer>>;
-  /** The addresses one by one. `ask` sends a call to that one, once; answers with its error where it fails. */
-  readonly each: readonly {
-    readonly address: string;
-    ask<Answer>(call: ApiCall<Answer>): Promise<Reply<Answer> | SnowleaseError>;
-  }[];
   close(): void;
 }
 
@@ -146,14 +141,6 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
         await clock.sleep(wait);
       }
     },
-
-    each: targets.map((target) => ({
-      address: target.shown,
-      async ask(call) {
-        const outcome = await exchange(target, call, operationTimeout, deadlines);
-        return outcome.outcome === "answered" ? outcome : outcome.error;
-      },
-    })),
 
     close() {
       closed = true;

@@ -1,6 +1,6 @@
 import { type ClientTls, clientTlsParameters, readClientTls } from "../client-tls.ts";
 import type { StoreKind } from "../store-kind.ts";
-import { servers, type ServerAddress, type ServerParts } from "../url.ts";
+import { type Scheme, servers, type ServerAddress, type ServerParts } from "../url.ts";
 import { refuse } from "../url-parameters.ts";
 
 /** What only an etcd registry has: what the path of its URL says, and how its members are reached. */
@@ -11,9 +11,11 @@ export interface EtcdSettings {
   readonly tls?: ClientTls | undefined;
 }
 
+const members: Scheme = { port: 2379, list: "members of one cluster" };
+
 export const etcd: StoreKind<"etcd", ServerParts> = {
   kind: "etcd",
-  schemes: { etcd: 2379, etcds: 2379 },
+  schemes: { etcd: members, etcds: members },
   grammar: servers,
   parameters: clientTlsParameters("a member that asks for one"),
   claimMakesNamespace: "at once",

@@ -39,7 +39,7 @@ const grammar: Grammar<Omit<KubernetesParts, "settings">> = ({ scheme, body, ref
 
 export const kubernetes: StoreKind<"kubernetes", KubernetesParts> = {
   kind: "kubernetes",
-  schemes: { kubernetes: 0 },
+  schemes: { kubernetes: {} },
   grammar,
   parameters,
   claimMakesNamespace: "at once",

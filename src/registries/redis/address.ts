@@ -1,5 +1,5 @@
 import type { StoreKind } from "../store-kind.ts";
-import { type ServerAddress, type ServerParts, servers } from "../url.ts";
+import { type Scheme, type ServerAddress, type ServerParts, servers } from "../url.ts";
 import {
   anyText,
   beside,
@@ -48,9 +48,20 @@ const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> =
   sentinelPassword: anyText({ meaning: "For the sentinels themselves.", secret: true, clientHas: true }),
 };
 
+const server: Scheme = {
+  port: 6379,
+  insteadOfList:
+    "write the address of the primary, the same in every program; for a primary that sentinels replace, redis+sentinel://HOST,HOST/NAME; for a cluster, redis+cluster://HOST,HOST",
+};
+
 export const redis: StoreKind<"redis", ServerParts> = {
   kind: "redis",
-  schemes: { redis: 6379, rediss: 6379, "redis+sentinel": 26_379, "redis+cluster": 6379 },
+  schemes: {
+    redis: server,
+    rediss: server,
+    "redis+sentinel": { port: 26_379, list: "sentinels of one primary" },
+    "redis+cluster": { port: 6379, list: "nodes of one cluster" },
+  },
   grammar: servers,
   parameters,
   claimMakesNamespace: "in quarantine",

@@ -58,7 +58,7 @@ export function redisClient(client: object): ClientTarget | undefined {
   }
   const { sentinels, name, path, db = 0, tls } = ready.options;
   if (Array.isArray(sentinels)) {
-    const servers = sentinels.map((sentinel: IoredisSettings) => serverOf(sentinel, 26_379));
+    const servers = (sentinels as readonly IoredisSettings[]).map(sentinelServer);
     return { scheme: "redis+sentinel", servers, user, path: `${String(name)}/${String(db)}` };
   }
   const servers = typeof path === "string" ? [{ host: path, port: 0 }] : [serverOf(ready.options, 6379)];
@@ -66,14 +66,29 @@ export function redisClient(client: object): ClientTarget | undefined {
 }
 
 /**
- * A client of our own that connects as a ready client does. It takes over nothing else (queues, retries, reads from replicas, changed
+ * A client of our own that connects as a ready client does; of the servers that it knows, to these. It takes over nothing else (queues, retries, reads from replicas, changed
  * replies): what `settings` leaves out has the driver's default.
  */
-export function sameTarget(client: object, settings: IoredisSettings, clusterSettings: IoredisSettings): unknown {
+export function sameTarget(
+  client: object,
+  servers: ClientTarget["servers"],
+  settings: IoredisSettings,
+  clusterSettings: IoredisSettings,
+): unknown {
   const ready = client as ReadyClient;
   const { isCluster, options, startupNodes = [] } = ready;
-  if (isCluster !== true) return ready.duplicate({ ...places(options), ...settings });
-  const nodes = startupNodes.map((node) => (typeof node === "object" ? places(node as IoredisSettings) : node));
+  const isMeant = ({ host, port }: ClientTarget["servers"][number]): boolean =>
+    servers.some((server) => server.host === host && server.port === port);
+  if (isCluster !== true) {
+    const { sentinels } = options;
+    const few = Array.isArray(sentinels) && {
+      sentinels: (sentinels as readonly IoredisSettings[]).filter((one) => isMeant(sentinelServer(one))),
+    };
+    return ready.duplicate({ ...places(options), ...few, ...settings });
+  }
+  const nodes = startupNodes
+    .filter((node) => isMeant(nodeServer(node)))
+    .map((node) => (typeof node === "object" ? places(node as IoredisSettings) : node));
   const redisOptions = { ...places(options.redisOptions ?? {}), ...settings };
   return ready.duplicate(nodes, { ...places(options), ...clusterSettings, redisOptions });
 }
@@ -91,6 +106,10 @@ function nodeServer(node: unknown): ClientTarget["servers"][number] {
   // Skip the login, which is secret.
   const [, host = "", port = 6379] = /^(?:\w+:\/\/)?(?:[^@/]*@)?([^@/:]+)(?::(\d+))?/.exec(String(node)) ?? [];
   return { host, port: Number(port) };
+}
+
+function sentinelServer(sentinel: IoredisSettings): ClientTarget["servers"][number] {
+  return serverOf(sentinel, 26_379);
 }
 
 function serverOf({ host, port }: IoredisSettings, usualPort: number): ClientTarget["servers"][number] {

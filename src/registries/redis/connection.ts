@@ -23,6 +23,9 @@ import {
 } from "./errors.ts";
 import { readRedisSettings, type RedisSettings } from "./address.ts";
 
+/** What no further attempt to connect changes. */
+const hopeless: ReadonlySet<string> = new Set(["UNAUTHORIZED", "FORBIDDEN", "CONFIG_INVALID"]);
+
 /** One Redis server, the primary behind sentinels, or a cluster. The first operation connects. */
 export interface RedisConnection {
   /** For messages, without a password. */
@@ -88,7 +91,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
       emitted ??= failed;
       const reply = replyBehind(emitted);
       const refused = reply && replyError(reply, where);
-      if (refused?.code === "UNAUTHORIZED" || refused?.code === "FORBIDDEN") throw refused;
+      if (refused !== undefined && hopeless.has(refused.code)) throw refused;
       if (!isReady()) await systemClock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(systemClock))));
     }
   }

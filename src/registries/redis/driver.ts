@@ -53,7 +53,7 @@ export async function makeClient(
     lazyConnect: true,
     slotsRefreshTimeout: operationTimeout,
   };
-  if (client !== undefined) return sameTarget(client, single, cluster) as IoredisClient;
+  if (client !== undefined) return sameTarget(client, servers, single, cluster) as IoredisClient;
 
   const { Redis, Cluster } = await loadDriver();
   const tls = settings.tls ? {} : undefined;

@@ -20,6 +20,17 @@ const clusterNode: RedisErrorMeaning = {
   advice: "write redis+cluster: in the registry URL, or pass a client for a cluster",
 };
 
+const noCluster: RedisErrorMeaning = {
+  code: "CONFIG_INVALID",
+  says: "is no cluster",
+  advice: "write redis: and the address of the primary",
+};
+const noSentinel: RedisErrorMeaning = {
+  code: "CONFIG_INVALID",
+  says: "is no sentinel",
+  advice: "name the sentinels, or write redis: and the address of the primary",
+};
+
 /** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
 const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
   NOAUTH: { ...login, says: "wants a login" },
@@ -122,7 +133,7 @@ export function replyBehind(cause: unknown): Error | undefined {
   if (!(cause instanceof Error)) return undefined;
   const { lastNodeError } = cause as { readonly lastNodeError?: unknown };
   if (isReply(lastNodeError)) return lastNodeError;
-  const said = / Last error: ((?:NOAUTH|WRONGPASS|NOPERM) .*)$/s.exec(cause.message)?.[1];
+  const said = / Last error: ((?:NOAUTH|WRONGPASS|NOPERM|ERR unknown command) .*)$/s.exec(cause.message)?.[1];
   return said === undefined ? undefined : new Error(said, { cause });
 }
 
@@ -130,6 +141,8 @@ function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
   // Redis and Valkey word these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
   if (/The user executing the script|ACL failure in script/.test(message)) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;
+  if (message.includes("cluster support disabled")) return noCluster;
+  if (/unknown command '?sentinel\b/i.test(message)) return noSentinel;
   // A script that passes an error on puts a word before it.
   return meanings[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];
 }

@@ -1,5 +1,5 @@
 import type { StoreKind } from "../store-kind.ts";
-import { servers, type ServerAddress, type ServerParts } from "../url.ts";
+import { type Scheme, servers, type ServerAddress, type ServerParts } from "../url.ts";
 import {
   beside,
   integer,
@@ -27,6 +27,12 @@ const parameters: StoreParameters<Omit<SqlSettings, "database">> = {
   ...tlsParameters,
 };
 
+function server(port: number): Scheme {
+  const insteadOfList =
+    "write the address of the primary, the same in every program, or of what always leads to it (a proxy, a name in DNS)";
+  return { port, insteadOfList };
+}
+
 const database: Pick<StoreKind<Dialect["kind"], ServerParts>, "grammar" | "parameters" | "schema" | "open"> = {
   grammar: servers,
   parameters,
@@ -38,22 +44,25 @@ const database: Pick<StoreKind<Dialect["kind"], ServerParts>, "grammar" | "param
 export const mysql: StoreKind<"mysql", ServerParts> = {
   ...database,
   kind: "mysql",
-  schemes: { mysql: 3306 },
+  schemes: { mysql: server(3306) },
   clientTarget: mysqlPool,
 };
 
-export const oracle: StoreKind<"oracle", ServerParts> = { ...database, kind: "oracle", schemes: { oracle: 1521 } };
+export const oracle: StoreKind<"oracle", ServerParts> = {
+  ...database,
+  kind: "oracle",
+  schemes: { oracle: server(1521) },
+};
 
 export const postgres: StoreKind<"postgres", ServerParts> = {
   ...database,
   kind: "postgres",
-  schemes: { postgres: 5432 },
+  schemes: { postgres: server(5432) },
   clientTarget: postgresPool,
 };
 
 /** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
-export function readSqlSettings({ servers, path, settings }: ServerAddress): SqlSettings {
-  if (servers.length !== 1) refuse("the URL", "to name one server", `${servers.length} servers`);
+export function readSqlSettings({ path, settings }: ServerAddress): SqlSettings {
   if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
   const values = readParameters(parameters, settings);
   return { ...values, ...readTls(values), database: path };

@@ -4,7 +4,7 @@ import { path, type PathParts } from "../url.ts";
 
 export const sqlite: StoreKind<"sqlite", PathParts> = {
   kind: "sqlite",
-  schemes: { sqlite: 0 },
+  schemes: { sqlite: {} },
   // SQLite itself gives these a meaning: a database in memory would forget every window.
   grammar: path((name) =>
     /^(:|file:)/i.test(name)

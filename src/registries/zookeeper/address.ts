@@ -29,7 +29,7 @@ const parameters: StoreParameters<Omit<ZooKeeperSettings, "chroot">> = {
 
 export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   kind: "zookeeper",
-  schemes: { zookeeper: 2181 },
+  schemes: { zookeeper: { port: 2181, list: "servers of one ensemble" } },
   grammar: servers,
   claimMakesNamespace: "at once",
   parameters,

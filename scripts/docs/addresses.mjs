@@ -1,0 +1,17 @@
+import * as stores from "../../dist/registries/stores.js";
+import { table } from "./table.mjs";
+
+/** What the addresses of each scheme may list. Schemes of which the same holds share a row. */
+export function addressTable() {
+  const rows = new Map();
+  for (const { schemes } of Object.values(stores)) {
+    for (const [scheme, { list, insteadOfList }] of Object.entries(schemes)) {
+      const text = list !== undefined ? `yes: ${list}` : insteadOfList !== undefined ? `no: ${insteadOfList}` : "no";
+      rows.set(text, [...(rows.get(text) ?? []), `\`${scheme}:\``]);
+    }
+  }
+  return table([
+    ["scheme", "several addresses, separated by commas"],
+    ...[...rows].map(([text, schemes]) => [schemes.join(", "), text]),
+  ]);
+}
