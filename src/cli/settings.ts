@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
-import { SnowleaseError } from "../id/errors.ts";
+import { configInvalid, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { Registry } from "../rule/registry.ts";
 import { checkLayout, type NamespaceInfo } from "../rule/limits.ts";
@@ -9,6 +9,10 @@ import type { Invocation } from "./command.ts";
 
 /** The options of a command that inspects a registry, or ends a claim in it. */
 export const registrySettings: readonly string[] = ["registry", "namespace", "operationTimeout", "token", "config"];
+
+/** For `--help` of operators' commands that write. */
+export const namedRegistryRule: string =
+  "Needs a registry that a flag, a variable or a config file names: it has no default.";
 
 /** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
 export async function claimConfig(
@@ -23,6 +27,20 @@ export async function claimConfig(
 export async function registryConfig(invocation: Invocation): Promise<Config> {
   const { withoutLent } = await import("../config/lent-lease.ts");
   return claimConfig(invocation, withoutLent(process.env));
+}
+
+/**
+ * The same for an operator's command that writes: the embedded file in the operator's home, right for a program alone on its host, is
+ * hardly ever the registry that an operator means.
+ * @throws SnowleaseError CONFIG_INVALID where no option names a registry.
+ */
+export async function namedRegistryConfig(invocation: Invocation): Promise<Config> {
+  const config = await registryConfig(invocation);
+  if (config.registryFrom === "named") return config;
+  const { redacted } = addressOf(config);
+  throw configInvalid(
+    `Expected a named registry, got none: the default would be ${redacted}, a file that no other host sees; name the registry of your programs with \`--registry URL\`, SNOWLEASE_REGISTRY or \`registry\` in a config file (for that file: \`--registry ${redacted}\`).`,
+  );
 }
 
 /** Where the registry is: on a command line it is always a URL. */
@@ -52,10 +70,11 @@ export async function withRegistry<Result>(
   const address = addressOf(config);
   const { isEmpty } = await import("../registries/index.ts");
   if (isEmpty(address)) {
-    throw new SnowleaseError(
-      "NOT_FOUND",
-      `The registry ${address.redacted} does not exist yet; make it with \`snowlease init\` or a first claim, or name another one with \`--registry\`.`,
-    );
+    const advice =
+      config.registryFrom === "named"
+        ? "make it with `snowlease init` or a first claim, or name another one with `--registry`"
+        : "name the registry of your programs with `--registry`, or make this one with a first claim";
+    throw new SnowleaseError("NOT_FOUND", `The registry ${address.redacted} does not exist yet; ${advice}.`);
   }
   const registry = await openConfigured(config);
   try {

@@ -4,16 +4,18 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { Sandbox } from "../support/cli.ts";
 
 let sandbox: Sandbox;
+let planArgs: readonly string[];
 beforeEach(() => {
   sandbox = new Sandbox();
+  planArgs = [...planStep, "--registry", sandbox.registry];
   writeFileSync(join(sandbox.work, "hosts.txt"), "orders-1 10.0.0.7\norders-2 10.0.4.7\norders-3 10.0.0.9\n");
 });
 
-const planArgs = ["migrate", "plan", "--from", "ip", "--hosts", "hosts.txt"];
+const planStep = ["migrate", "plan", "--from", "ip", "--hosts", "hosts.txt"];
 const file = "snowlease-migration.json";
 
 describe("migrate", () => {
-  test("plans without a registry, and writes nothing but the plan, over no other file", async () => {
+  test("plans for a registry that does not exist yet, and writes nothing but the plan, over no other file", async () => {
     expect(await sandbox.read(planArgs)).toBe(
       "Worker 7 is used by orders-1 (10.0.0.7), orders-2 (10.0.4.7): move one of them first.\n" +
         "Hosts: 3. Keep their worker ID: 1. Get another one: 2. Shared worker IDs: 1.\n" +
@@ -42,15 +44,15 @@ describe("migrate", () => {
     [["apply", "hosts.txt"], "Expected a migration plan (JSON), got `orders-1"],
     [["apply", "--watch"], "Expected `migrate apply` without `--watch`"],
     [["finish", "--headroom", "9"], "Expected `migrate finish` without `--headroom`"],
-    [[...planArgs.slice(1), "--pool", "1000-2000"], "Expected `pool.last` to be an integer from 1000 to 1023"],
-    [[...planArgs.slice(1), "--headroom", "x"], "Expected `--headroom` to be an integer from 0"],
-    [[...planArgs.slice(1), "--worker-bits", "11"], "Expected `--worker-bits` to be an integer from 1 to 10"],
+    [[...planStep.slice(1), "--pool", "1000-2000"], "Expected `pool.last` to be an integer from 1000 to 1023"],
+    [[...planStep.slice(1), "--headroom", "x"], "Expected `--headroom` to be an integer from 0"],
+    [[...planStep.slice(1), "--worker-bits", "11"], "Expected `--worker-bits` to be an integer from 1 to 10"],
     [
       ["plan", "--from", "uid-generator", "mysql://127.0.0.1:1"],
       "The layout timestamp:28,worker:22,sequence:13@1463673600000/1000 of uid-generator ended at",
     ],
   ])("refuses %j in one line", async (args, rule) => {
-    const { code, stdout, stderr } = await sandbox.run(["migrate", ...args]);
+    const { code, stdout, stderr } = await sandbox.run(["migrate", ...args, "--registry", sandbox.registry]);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(/^snowlease: CONFIG_INVALID: [^\n]+\n$/);
     expect(stderr).toContain(rule);
@@ -66,7 +68,9 @@ describe("migrate", () => {
     await sandbox.read(planArgs);
     for (const name of ["hosts.txt", file]) {
       writeFileSync(path(name), Buffer.from(`\ufeff${readFileSync(path(name), "utf8")}`, "utf16le"));
-      const { code, stderr } = await sandbox.run(name === file ? ["migrate", "apply"] : planArgs);
+      const { code, stderr } = await sandbox.run(
+        name === file ? ["migrate", "apply", "--registry", sandbox.registry] : planArgs,
+      );
       expect([code, stderr]).toEqual([
         2,
         `snowlease: CONFIG_INVALID: The file \`${name}\` is not UTF-8; save it as UTF-8.\n`,
@@ -85,7 +89,7 @@ describe("migrate", () => {
       return JSON.parse(stdout);
     };
     await json("init", "--max-clock-skew", "3s");
-    await json(...planArgs);
+    await json(...planStep);
     expect(await as("r3ader", "migrate", "apply")).toMatchObject({ code: 8, stdout: "" });
     expect(await as("w0rker", "migrate", "apply")).toMatchObject({ code: 8, stdout: "" });
     expect(await json("migrate", "apply")).toEqual({ pinned: 2, unchanged: 0, others: [], left: [] });

@@ -239,14 +239,46 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     for (const args of [
       ["workers"],
       ["explain", "1"],
-      ["release", "1"],
-      ["pin", "1", "--reason", "reserved"],
-      ["unpin", "1"],
+      ["release", "1", "--registry", sandbox.registry],
+      ["pin", "1", "--reason", "reserved", "--registry", sandbox.registry],
+      ["unpin", "1", "--registry", sandbox.registry],
       ["audit", "--registry", "sqlite:./registry.db"],
-      ["doctor", "--accept-clock"],
+      ["doctor", "--accept-clock", "--registry", sandbox.registry],
     ]) {
       await expectRefused(args, /The registry \S+ does not exist yet/, {}, "NOT_FOUND");
     }
+  });
+
+  test("a registry that no option names, for an operator's command that writes", async () => {
+    writeFileSync(join(sandbox.work, "hosts.txt"), "10.0.0.1\n");
+    const plan = ["migrate", "plan", "--from", "ip", "--hosts", "hosts.txt"];
+    await sandbox.read([...plan, "--registry", sandbox.registry, "--out", "plan.json"]);
+    const word = ["--era", "1-5f0c2a91", "--i-know"];
+    for (const args of [
+      ["init"],
+      ["init", "--new", "--namespace", "orders"],
+      plan,
+      ...["apply", "status", "finish"].map((step) => ["migrate", step, "plan.json"]),
+      ["migrate", "apply", "plan.json", "--revert"],
+      ["release", "1", "--force"],
+      ["pin", "1", "--reason", "reserved"],
+      ["unpin", "1"],
+      ["quarantine", "end", ...word],
+      ["separate", ...word],
+      ["doctor", "--accept-clock"],
+    ]) {
+      const file = join(sandbox.folder, "home/.local/state/snowlease/registry.db");
+      await expectRefused(
+        args,
+        new RegExp(`Expected a named registry, got none: .* sqlite:${file},.*\`--registry URL\``),
+      );
+    }
+    // Each way to name one will do, that file included.
+    const file = `sqlite:${join(sandbox.folder, "home/.local/state/snowlease/registry.db")}`;
+    await sandbox.read(["init", "--registry", file]);
+    await sandbox.read(["pin", "1", "--reason", "reserved"], { env: { SNOWLEASE_REGISTRY: file } });
+    writeFileSync(join(sandbox.work, "named.json"), JSON.stringify({ registry: file }));
+    await sandbox.read(["unpin", "1", "--config", "named.json"]);
   });
 
   test("an empty file, for those who only look: it stays empty", async () => {

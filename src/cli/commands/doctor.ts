@@ -3,7 +3,14 @@ import { examine } from "../../ops/doctor/doctor.ts";
 import { listOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
 import { table } from "../terminal/output.ts";
-import { addressOf, openConfigured, registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import {
+  addressOf,
+  namedRegistryConfig,
+  openConfigured,
+  registryConfig,
+  registrySettings,
+  withRegistry,
+} from "../settings.ts";
 
 export const doctor: CliCommand = {
   name: "doctor",
@@ -11,17 +18,18 @@ export const doctor: CliCommand = {
   examples: [
     "snowlease doctor",
     "snowlease doctor --registry http://127.0.0.1:7070 --json",
-    "snowlease doctor --accept-clock",
+    "snowlease doctor --registry sqlite:./registry.db --accept-clock",
   ],
   settings: [...registrySettings, "layout", "pool", "datacenter"],
   flags: {
-    "--accept-clock": "Confirms that this host's clock is right, after a forward step was refused with CLOCK_SKEW.",
+    "--accept-clock":
+      "Confirms that this host's clock is right, after a forward step was refused with CLOCK_SKEW. Needs a named registry.",
   },
 
   async run(invocation) {
     const { flags, output, json } = invocation;
-    const config = await registryConfig(invocation);
     if (flags.has("accept-clock")) {
+      const config = await namedRegistryConfig(invocation);
       const by = await withRegistry(config, (registry) => {
         if (registry.acceptClock !== undefined) return registry.acceptClock();
         throw configInvalid(
@@ -32,6 +40,7 @@ export const doctor: CliCommand = {
       return output.line(`Accepted this host's clock, ${by.by} ms ahead of the last accepted time.`);
     }
 
+    const config = await registryConfig(invocation);
     const { namespace, registryFrom, sources, layout, pool, operationTimeout } = config;
     const address = addressOf(config);
     const findings = await examine({

@@ -2,12 +2,13 @@ import { storeOf } from "../../registries/index.ts";
 import { timeText } from "../../id/errors.ts";
 import { assumedLimits } from "../../rule/limits.ts";
 import type { CliCommand } from "../command.ts";
-import { addressOf, openConfigured, registryConfig } from "../settings.ts";
+import { addressOf, namedRegistryConfig, namedRegistryRule, openConfigured, registryConfig } from "../settings.ts";
 
 export const init: CliCommand = {
   name: "init",
   summary: "Create a namespace in a registry, or check that an existing one has these options.",
   details: [
+    namedRegistryRule,
     "Fixes the namespace's layout, its longest window and its tolerated clock difference. Repeated with the same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades the tables. Without the permission for that, have an administrator run the statements of --print, then run init.",
     "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new, init makes the namespace in quarantine: it grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new confirms that the namespace never existed; it is refused where data of the namespace exists, or a quarantine of it is recorded. A registry of another kind makes the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be repeated; after that, use init without --new.",
   ],
@@ -24,9 +25,10 @@ export const init: CliCommand = {
 
   async run(invocation) {
     const { flags, output, json } = invocation;
-    const config = await registryConfig(invocation);
+    const prints = flags.has("print");
+    const config = await (prints ? registryConfig(invocation) : namedRegistryConfig(invocation));
     const address = addressOf(config);
-    if (flags.has("print")) {
+    if (prints) {
       const ddl = (await storeOf(address).schema?.(address, config.namespace)) ?? "";
       if (json) await output.json({ registry: address.redacted, ddl });
       else await output.line(ddl === "" ? `-- ${address.redacted} needs no statements.` : ddl);

@@ -25,7 +25,14 @@ import { utf8Text } from "../../id/utf8.ts";
 import { numbersOf, readAgain, readFirst, sharesStore, sourceLayoutOf, textOf } from "../migration/source.ts";
 import { mostShown, outlookText, statusText } from "../migration/text.ts";
 import { Progress } from "../terminal/progress.ts";
-import { addressOf, registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
+import {
+  addressOf,
+  namedRegistryConfig,
+  namedRegistryRule,
+  registrySettings,
+  storedLayout,
+  withRegistry,
+} from "../settings.ts";
 import { onInterrupt } from "../processes/signals.ts";
 import { integerOf, wordOf } from "../values.ts";
 
@@ -78,11 +85,12 @@ export const migrate: CliCommand = {
     `plan reads the worker IDs of the old scheme, lists those that two hosts share, and writes a plan file. It changes nothing. apply PLAN pins those worker IDs: each for the host that uses it, a shared one for no host. PLAN is ${defaultFile} by default.`,
     "Then stop each host's old program and start it with this registry, hosts with a shared worker ID first. status shows the progress; finish removes the pins when all hosts have moved. apply --revert removes them at any time; while worker IDs are leased it requires --force. The source is only read.",
     "The old scheme could hand out a leased worker ID. So plan leases none that the scheme can still reach: of Leaf and uid-generator those above the highest and the headroom; of westid and CosId, which hand out released worker IDs again, none of their own, so that plan refuses and names the alternatives. apply, status and finish read the source again: status shows programs that have started since the plan, and for a worker ID in double use both its users; then finish refuses.",
+    namedRegistryRule,
     "A host keeps its worker ID where the source gives that to no other host (by its address, and Leaf). Until finish, its window opens maxClockSkew later at each start. The registry knows a host by its address, see --ip. All other hosts get a new worker ID.",
   ],
   examples: [
     "snowlease migrate plan --from ip --hosts hosts.txt --registry redis://localhost:6379",
-    "snowlease migrate plan --from leaf zookeeper://localhost:2181?name=orders --out leaf.json",
+    "snowlease migrate plan --from leaf zookeeper://localhost:2181?name=orders --out leaf.json --registry redis://localhost:6379",
     "snowlease migrate apply --registry redis://localhost:6379",
     "snowlease migrate status --watch --registry redis://localhost:6379",
     "snowlease migrate finish --registry redis://localhost:6379",
@@ -116,7 +124,7 @@ async function planStep(invocation: Invocation): Promise<void> {
   const file = String(flags.get("out") ?? defaultFile);
   // `--pool` is within the layout of the plan, which is not known yet.
   const others = new Map([...flags].filter(([name]) => name !== "pool"));
-  const config = await registryConfig({ ...invocation, flags: others });
+  const config = await namedRegistryConfig({ ...invocation, flags: others });
   const { namespace } = config;
   const made = async (registry?: Registry): ReturnType<typeof makePlan> => {
     const now = registry === undefined ? Date.now() : (await registry.ping()).clock;
@@ -133,7 +141,7 @@ async function planStep(invocation: Invocation): Promise<void> {
     return makePlan(findings, { ...about, ...wishesOf(invocation), now, registry });
   };
   const { isEmpty } = await import("../../registries/index.ts");
-  const isThere = config.registryFrom === "named" && !isEmpty(addressOf(config));
+  const isThere = !isEmpty(addressOf(config));
   const { plan, outlook } = isThere ? await withRegistry(config, made) : await made();
   write(file, plan);
   if (json) return output.json({ file, ...outlook, hosts: plan.hosts });
@@ -194,7 +202,7 @@ async function withPlan<Result>(
 ): Promise<Result> {
   const [, file = defaultFile] = invocation.operands;
   const plan = readPlan(textOf(file), file);
-  const config = await registryConfig(invocation);
+  const config = await namedRegistryConfig(invocation);
   const named = config.sources.namespace === undefined ? undefined : config.namespace;
   const progress = new Progress();
   const onProgress = (done: number, of: number): void => progress.show(phase, `${done} of ${of}`, done / of);

@@ -1,7 +1,7 @@
 import { configInvalid, shown, timeText } from "../../id/errors.ts";
 import { endQuarantine, quarantineReport, type QuarantineReport, quarantineText } from "../../ops/quarantine.ts";
 import type { CliCommand, Invocation } from "../command.ts";
-import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { namedRegistryConfig, registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { table } from "../terminal/output.ts";
 
 export const quarantine: CliCommand = {
@@ -9,12 +9,12 @@ export const quarantine: CliCommand = {
   summary: "Show whether a namespace is in quarantine, and for how long. `quarantine end` ends it early.",
   details: [
     "A store that may have forgotten windows that it granted (it was restored, promoted, moved or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
-    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. --era names the quarantine that you looked at; it ends no later one.",
+    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
   ],
   examples: [
     "snowlease quarantine --namespace orders",
     "snowlease quarantine --json",
-    "snowlease quarantine end --namespace orders --era 1795433524000-5f0c2a91 --i-know",
+    "snowlease quarantine end --registry redis://localhost:6379 --namespace orders --era 1795433524000-5f0c2a91 --i-know",
   ],
   settings: registrySettings,
   flags: {
@@ -25,7 +25,8 @@ export const quarantine: CliCommand = {
 
   async run(invocation) {
     const { output, json } = invocation;
-    const config = await registryConfig(invocation);
+    const ends = invocation.operands[0] === "end";
+    const config = await (ends ? namedRegistryConfig(invocation) : registryConfig(invocation));
     const { namespace } = config;
     const era = endedEra(invocation, namespace);
     await withRegistry(config, async (registry) => {

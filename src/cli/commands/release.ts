@@ -1,13 +1,17 @@
 import { configInvalid, timeText } from "../../id/errors.ts";
 import { releaseWorker } from "../../ops/workers.ts";
 import type { CliCommand } from "../command.ts";
-import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { namedRegistryConfig, namedRegistryRule, registrySettings, withRegistry } from "../settings.ts";
 import { integerOf } from "../values.ts";
 
 export const release: CliCommand = {
   name: "release",
   summary: "End the claim of a dead holder. The worker ID stays reserved until its window has passed.",
-  examples: ["snowlease release 7", "snowlease release 7 --force"],
+  details: [namedRegistryRule],
+  examples: [
+    "snowlease release 7 --registry redis://localhost:6379",
+    "snowlease release 7 --registry redis://localhost:6379 --force",
+  ],
   settings: registrySettings,
   flags: {
     "--force": "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
@@ -26,7 +30,7 @@ export const release: CliCommand = {
         "Expected `--reset-window` and `--i-know` together; where a holder may still run, wait until the window has passed instead.",
       );
     }
-    const config = await registryConfig(invocation);
+    const config = await namedRegistryConfig(invocation);
     await withRegistry(config, async (registry) => {
       const { namespace } = config;
       const force = flags.has("force");

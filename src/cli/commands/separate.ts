@@ -2,13 +2,14 @@ import { configInvalid, timeText } from "../../id/errors.ts";
 import { quarantineReport } from "../../ops/quarantine.ts";
 import { separateCopy } from "../../ops/separate.ts";
 import type { CliCommand, Invocation } from "../command.ts";
-import { addressOf, registryConfig, registrySettings, withRegistry } from "../settings.ts";
+import { addressOf, namedRegistryConfig, namedRegistryRule, registrySettings, withRegistry } from "../settings.ts";
 import { table } from "../terminal/output.ts";
 
 export const separate: CliCommand = {
   name: "separate",
   summary: "Give a copy of a registry that is put to another use an id of its own.",
   details: [
+    namedRegistryRule,
     "A copy of a registry, such as a staging database made of production's, has the id and the receipt key of its original: a list of daemons of both is taken for one registry, and what a holder of one of them proves counts in the other. `separate` gives a namespace of the copy an id and a receipt key of its own. Its records, pins and history stay.",
     "Run it at the copy, once for each namespace, before a process uses the copy. It refuses a store in which a holder's window is open: an original in use has such a window at any time, and a fresh copy until the last of these windows has passed. --era is the one that `snowlease quarantine` shows at the copy: a command that is repeated by mistake is refused.",
     "The copy then grants nothing until each window has passed that its original may have granted in the meantime: 2 min 20 s with the default limits, on Redis 2 min 32 s. `quarantine end` ends that earlier.",
@@ -27,7 +28,7 @@ export const separate: CliCommand = {
 
   async run(invocation) {
     const { output, json } = invocation;
-    const config = await registryConfig(invocation);
+    const config = await namedRegistryConfig(invocation);
     const { namespace } = config;
     const where = addressOf(config).redacted;
     const era = confirmedEra(invocation, namespace, where);

@@ -48,7 +48,7 @@ export interface ClockAcceptance {
   readonly ahead: number;
 }
 
-const advice = "set it right, or run `snowlease doctor --accept-clock` if it is right now";
+const advice = "set it right, or, if it is right now, run `snowlease doctor --accept-clock` for this registry";
 
 /**
  * Notes how far the wall clock is ahead of the time since boot, and refuses it when that exceeds what the namespace accepted in this
