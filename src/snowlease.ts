@@ -13,7 +13,7 @@ import { type Clock, systemClock } from "./lease/clock.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
-import { Lease, type LeaseOptions } from "./lease/lease.ts";
+import { Lease, type LeaseHost, type LeaseOptions } from "./lease/lease.ts";
 import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
@@ -67,7 +67,10 @@ export interface SnowleaseOptions {
    * crashed holder rests this long. Default: 60 s; 2 s for a fixed worker ID in an embedded registry; at least 4 ticks.
    */
   readonly window?: Duration | undefined;
-  /** How long a claim waits for a free worker ID. Default: 0; one window for a fixed worker ID. */
+  /**
+   * How long a claim waits for a free worker ID, and then for its window to open. Default: 0 for a free worker ID, one window for a
+   * fixed one; `maxWindow` + `maxClockSkew` for a window to open.
+   */
   readonly claimTimeout?: Duration | undefined;
   /**
    * The deadline of one registry operation. An operation that waits for a locked registry file fails after this time without a write
@@ -204,6 +207,7 @@ export async function generatorOn(lease: Lease, config: Config, isShared: boolea
 export interface Surroundings {
   readonly signal?: AbortSignal | undefined;
   readonly clock?: Clock | undefined;
+  readonly onWait?: LeaseHost["onWait"];
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** The program's arguments; system properties among them count. */
   readonly argv?: readonly string[] | undefined;
@@ -211,7 +215,7 @@ export interface Surroundings {
 
 /** Leases a worker ID without a generator; otherwise like `snowlease`. */
 export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
-  const { signal = new AbortController().signal, clock = systemClock } = surroundings;
+  const { signal = new AbortController().signal, clock = systemClock, onWait } = surroundings;
   const target = config.registry;
   const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
   // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
@@ -221,7 +225,9 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     if (isOurs) await registry.close().catch(() => undefined);
   };
   try {
-    const options = { ...config, lease: leaseOptionsOf(config, registry.kind), clock, makeToken };
+    // An assigner has to answer in time: its lease does not wait to open.
+    const terms = { ...leaseOptionsOf(config, registry.kind), openTimeout: undefined };
+    const options = { ...config, lease: terms, clock, makeToken };
     const named = registryFrom === "default" ? undefined : registry;
     const request: AssignRequest = { namespace, layout, pool, fixed, registry: named, host, options };
     const answer = await assignersOf(config, surroundings).assign(request, signal);
@@ -232,7 +238,7 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     const byAddress = answer === undefined && registryFrom === "default";
     const workerId = byAddress ? await lastBits(request, signal) : answer;
     if (byAddress) warnOfAddress();
-    const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined };
+    const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined, onWait };
     const claim = Lease.claim(leaseHost, leaseOptionsOf(config, registry.kind, workerId), signal);
     return await claim.catch((error: unknown) => {
       throw isSnowleaseError(error, "WORKER_ID_HELD") ? advised(error, host, byAddress) : error;

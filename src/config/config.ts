@@ -159,7 +159,7 @@ export function leaseDefaults(
   { window, claimTimeout, onLost, layout, limits, registryFrom }: Config,
   fixed: boolean,
   kind: string,
-): Pick<LeaseOptions, "window" | "claimTimeout" | "onLost"> {
+): Pick<LeaseOptions, "window" | "claimTimeout" | "openTimeout" | "onLost"> {
   const embedded = fixed && kind === "sqlite";
   const borrowed = registryFrom === "borrowed";
   const usual = embedded || borrowed ? embeddedWindow : ownWindow;
@@ -168,9 +168,17 @@ export function leaseDefaults(
     window: length,
     // After a crash, the same worker ID comes free within one window.
     claimTimeout: claimTimeout ?? (fixed || borrowed ? length : 0),
+    // The worker ID is granted: to give up would only make the next start wait. No registry stores a window that opens later.
+    openTimeout: claimTimeout ?? longestOpening(limits),
     // The lender lends the same worker ID again.
     onLost: onLost ?? (fixed && !borrowed ? "stop" : "switch"),
   };
+}
+
+/** The longest time from a claim until its window opens, ms, where the namespace has these limits. */
+function longestOpening(limits: Partial<NamespaceLimits>): number {
+  const { maxWindow, maxClockSkew } = { ...defaultLimits, ...limits };
+  return maxWindow + maxClockSkew;
 }
 
 function given(level: ConfigSource["level"], name: OptionName, value: unknown, text: string): Given {

@@ -158,8 +158,8 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
   ),
   claimTimeout: claims(
     kind.duration(0),
-    "0; one window for a fixed worker ID",
-    "How long a claim waits for a free worker ID.",
+    "0 for a free worker ID, one window for a fixed one; `maxWindow` + `maxClockSkew` for a window to open",
+    "How long a claim waits for a free worker ID, and then for its window to open.",
   ),
   operationTimeout: everywhere(
     kind.duration(1),

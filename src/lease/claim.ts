@@ -21,6 +21,8 @@ export interface LeaseOptions {
   readonly window: number;
   /** How long a claim may wait for a free worker ID. */
   readonly claimTimeout: number;
+  /** How long it may then wait for a granted window to open that begins later. Default: `claimTimeout`. */
+  readonly openTimeout?: number | undefined;
   /** How far behind a clock may be for a claim to wait for it. */
   readonly maxWait: number;
   /** How long a claim with an unknown answer is repeated. */
@@ -42,6 +44,8 @@ export interface LeaseHost {
   readonly makeToken: () => string;
   /** Called once when the lease has ended, to close its resources. */
   readonly onEnd?: (() => Promise<void>) | undefined;
+  /** Called when a claim begins to wait for the granted window to open, in so many ms. */
+  readonly onWait?: ((workerId: number, opens: number, wait: number) => void) | undefined;
 }
 
 /** A worker ID that was granted. */
@@ -50,8 +54,10 @@ export interface Claim {
   readonly token: string;
   /** The monotonic clock just before the granted request was sent, ms. */
   readonly asked: number;
-  /** The wall clock when the grant arrived, Unix ms. */
+  /** The wall clock when the grant arrived or its window opened, Unix ms. */
   readonly since: number;
+  /** The claim waited for the window to open. */
+  readonly hasWaited: boolean;
   /** The wall clock has jumped ahead since the claim began: a copy of this process may have had the same grant before. */
   readonly hasJumped: boolean;
 }
@@ -77,8 +83,9 @@ const longestLook = 200;
 const firstRetry = 20;
 
 /**
- * Claims a worker ID. Waits up to `claimTimeout` for one to come free or its window to open, and repeats a claim with an unknown answer,
- * with the same token, up to `operationTimeout`. After an error, a grant whose answer was lost rests until its window has passed.
+ * Claims a worker ID. Waits up to `claimTimeout` for one to come free, and for its window to open where it does so within `openTimeout`.
+ * Repeats a claim with an unknown answer, with the same token, up to `operationTimeout`. After an error, a grant whose answer was lost
+ * rests until its window has passed.
  * @param recall `ClaimRequest.recall`.
  */
 export async function claimWorkerId(
@@ -88,7 +95,7 @@ export async function claimWorkerId(
   recall?: string,
 ): Promise<Claim> {
   const { registry, clock } = host;
-  const { layout, namespace, claimTimeout, maxWait, operationTimeout } = options;
+  const { layout, namespace, claimTimeout, openTimeout = claimTimeout, maxWait, operationTimeout } = options;
   // Copies of a process that claim after a snapshot repeat its random bytes: with one token, they would get one grant.
   const makeToken = (): string => freshToken(clock, host.makeToken());
   const first = makeToken();
@@ -110,12 +117,21 @@ export async function claimWorkerId(
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
         // The old window may have ended inside a long tick, which no holder uses then. In lead mode, there is no wait for it.
-        const firstTick = firstWholeTick(layout, grant.recents?.from ?? grant.from);
+        const knownFrom = grant.recents?.from ?? grant.from;
+        const firstTick = firstWholeTick(layout, knownFrom);
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
-        const closed = Math.min(opens - clock.now(), left(claimTimeout));
-        if (closed > 0) await clock.sleep(closed, { signal });
+        // In an open window, only a whole tick is yet to come, which generators wait for.
+        const longest = knownFrom > clock.now() ? openTimeout : claimTimeout;
+        let hasWaited = false;
+        // A timer may fire early, and the clock may be set meanwhile. A wait that does not suffice would help nobody.
+        for (let wait = opens - clock.now(); wait > 0 && wait <= longest; wait = opens - clock.now()) {
+          if (!hasWaited) host.onWait?.(grant.workerId, opens, wait);
+          hasWaited = true;
+          await clock.sleep(wait, { signal });
+          if (signal?.aborted) break;
+        }
         const hasJumped = jumpBetween(begun, bothClocks(clock)) >= stepTolerance;
-        const claim = { grant, token, asked, since: clock.now(), hasJumped };
+        const claim = { grant, token, asked, since: clock.now(), hasWaited, hasJumped };
         if (!signal?.aborted) return claim;
         await giveBackUnused(host, options, claim);
         continue;

@@ -78,7 +78,8 @@ export class Lease implements LeaseView {
     this.#options = options;
     this.#snapshot = snapshotOf(claim.grant, 1, claim.since);
     this.#secrets = this.#secretsOf(claim);
-    this.#renewAt = claim.asked + this.#renewAfter(claim.since);
+    // After a wait, a renewal tells the registry at once that the open window is in use.
+    this.#renewAt = claim.hasWaited ? claim.asked : claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
     this.#seen = bothClocks(host.clock);
     void this.#keep();
@@ -418,7 +419,9 @@ export class Lease implements LeaseView {
     for (let pause = shortestPause; !signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
         const recall = old.until <= this.#host.clock.now() ? undefined : this.#secrets.receipt;
-        const claim = await claimWorkerId(this.#host, this.#options, signal, recall);
+        // Its users know that it has none now: they wait, or are told until when.
+        const options = { ...this.#options, openTimeout: undefined };
+        const claim = await claimWorkerId(this.#host, options, signal, recall);
         if (signal.aborted) return await giveBackUnused(this.#host, this.#options, claim);
         this.#snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
         this.#secrets = this.#secretsOf(claim);

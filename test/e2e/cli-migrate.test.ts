@@ -1,7 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { Sandbox } from "../support/cli.ts";
+import { type CliResult, Sandbox, until } from "../support/cli.ts";
+import { clocksMissing, WallClock } from "../support/holder.ts";
+import { Supervisor } from "../support/supervisor.ts";
 
 let sandbox: Sandbox;
 let planArgs: readonly string[];
@@ -94,23 +96,21 @@ describe("migrate", () => {
     expect(await as("w0rker", "migrate", "apply")).toMatchObject({ code: 8, stdout: "" });
     expect(await json("migrate", "apply")).toEqual({ pinned: 2, unchanged: 0, others: [], left: [] });
 
-    const claimed = async (ip: string): Promise<number> => {
-      const { stdout } = await as(
-        "w0rker",
-        "assign",
-        "--once",
-        "--ip",
-        ip,
-        "--claim-timeout",
-        "10s",
-        "--window",
-        "500",
-      );
-      return (JSON.parse(stdout) as { workerId: number }).workerId;
+    /** A program on a host, from when its window is open until it is closed. */
+    const started = async (ip: string) => {
+      const flags = ["--registry", url, "--namespace", "fleet", "--ip", ip, "--window", "2s"];
+      const program = sandbox.start(["assign", ...flags], { SNOWLEASE_TOKEN: "w0rker" });
+      const { workerId } = JSON.parse(await program.line()) as { workerId: number };
+      return { program, workerId };
     };
-    expect([await claimed("10.0.0.9"), await claimed("10.0.0.7")]).toEqual([9, 0]);
-    const { hosts, ...counts } = (await json("migrate", "status")) as { hosts: { name: string; state: string }[] };
-    expect(counts).toMatchObject({ moved: 2, old: 1, conflict: 0, unpinned: [] });
+    const first = await started("10.0.0.9");
+    const second = await started("10.0.0.7");
+    expect([first.workerId, second.workerId]).toEqual([9, 0]);
+    type Status = { readonly moved: number; readonly hosts: readonly { name: string; state: string }[] };
+    const status = async (): Promise<Status> => (await json("migrate", "status")) as Status;
+    await until(async () => (await status()).moved === 2);
+    const { hosts, ...counts } = await status();
+    expect(counts).toMatchObject({ moved: 2, stopped: 0, old: 1, conflict: 0, unpinned: [] });
     expect(hosts.find(({ state }) => state === "old")?.name).toBe("orders-2");
     const early = await as("adm1n", "migrate", "finish");
     expect(early).toMatchObject({ code: 3, stdout: "" });
@@ -120,11 +120,92 @@ describe("migrate", () => {
       SNOWLEASE_TOKEN: "adm1n",
     });
     expect(await watching.line()).toBe("2 of 3 hosts moved, 1 on the old scheme, 0 in conflict.");
-    await claimed("10.0.4.7");
+    await started("10.0.4.7");
     expect(await watching.line()).toBe("3 of 3 hosts moved, 0 on the old scheme, 0 in conflict.");
     expect(await watching.ended).toMatchObject({ code: 0, stderr: "" });
+
+    // One goes away: nothing tells whether its old program runs.
+    first.program.closeStdin();
+    await first.program.ended;
+    expect(await status()).toMatchObject({ moved: 2, stopped: 1, old: 0 });
+    const stopped = await as("adm1n", "migrate", "finish");
+    expect(stopped).toMatchObject({ code: 3, stdout: "" });
+    expect(stopped.stderr).toMatch(/1 of 3 hosts have moved and are not running now \(orders-3 \(10\.0\.0\.9\)\)/);
+    expect((await as("adm1n", "migrate", "status")).stdout).toMatch(
+      /^ *9 +orders-3 +10\.0\.0\.9 +moved, not running now *\nMoved: 2 of 3\. Moved, not running now: 1\. On/m,
+    );
+    await started("10.0.0.9");
+    await until(async () => (await status()).moved === 3);
     expect(await json("migrate", "finish", "--window", "200")).toEqual({ unpinned: 2, staying: 0, left: 0 });
     expect(await json("workers", "--state", "pinned")).toEqual([]);
     expect(await json("migrate", "apply", "--revert")).toMatchObject({ unpinned: 0 });
   });
+
+  /** Pins the worker IDs of the fleet; what to call the registry by. */
+  async function applied(maxClockSkew: string): Promise<Readonly<Record<string, string>>> {
+    const env = { SNOWLEASE_REGISTRY: sandbox.registry };
+    await sandbox.read(["init", "--max-clock-skew", maxClockSkew], { env });
+    await sandbox.read(planStep, { env });
+    await sandbox.read(["migrate", "apply"], { env });
+    return env;
+  }
+
+  test("a start that may not wait for its window leaves the progress as it was", async () => {
+    // Long enough that no window opens while the test runs.
+    const env = await applied("10m");
+    const start = (command: string, ...rest: string[]): Promise<CliResult> =>
+      sandbox.run([command, "--ip", "10.0.0.9", "--claim-timeout", "1s", ...rest], { env });
+    for (const [command = "", ...rest] of [
+      ["exec", "--", "echo"],
+      ["assign", "--once"],
+      ["id"],
+      ["exec", "--", "echo"],
+    ]) {
+      const { code, stdout, stderr } = await start(command, ...rest);
+      expect([code, stdout]).toEqual([4, ""]);
+      expect(stderr).toMatch(
+        /^snowlease: WINDOW_NOT_OPEN: The window of worker 9 opens at \S+, in \d+ ms, later than --claim-timeout lets this start wait; leave --claim-timeout out, or allow more\.\n$/,
+      );
+    }
+    const status = JSON.parse(await sandbox.read(["migrate", "status", "--json"], { env })) as object;
+    expect(status).toMatchObject({ moved: 0, stopped: 0, old: 1, conflict: 2 });
+    expect(await sandbox.read(["migrate", "status"], { env })).toMatch(
+      /^ *9 +orders-3 +10\.0\.0\.9 +old +its start at \S+ has not used its window yet$/m,
+    );
+    expect((await sandbox.run(["migrate", "finish"], { env })).stderr).toMatch(/3 of 3 hosts have not moved/);
+  });
+
+  // The mode is for generators of Snowlease: a program under `exec` may have another one.
+  test.each(["wall", "lead"])(
+    "a supervised program starts at its first try: it waits, and says so once (%s)",
+    async (mode) => {
+      const env = { ...(await applied("3s")), SNOWLEASE_MODE: mode };
+      const program = ["--", process.execPath, "-e", "console.log(Date.now()); setInterval(() => {}, 1e3);"];
+      const service = new Supervisor(sandbox, ["exec", "--ip", "10.0.0.9", "--window", "2s", ...program], env);
+      const began = Number(await service.line());
+      expect(service.last.stderr).toMatch(
+        /^snowlease: The window of worker 9 opens at \S+, in \d+ ms: waiting for it\. Until then, a program without a lease may have used this worker ID\.\n$/,
+      );
+      expect(service.runs).toHaveLength(1);
+      const [held] = JSON.parse(await sandbox.read(["workers", "--state", "live", "--json"], { env })) as object[];
+      expect(held).toMatchObject({ workerId: 9 });
+      expect((held as { from: number }).from).toBeLessThanOrEqual(began);
+      await service.stop();
+    },
+  );
+
+  test.skipIf(clocksMissing !== undefined)(
+    clocksMissing ?? "a start whose clock jumps while it waits cannot say that nothing was used: it may be a copy",
+    async () => {
+      const env = await applied("3s");
+      const clock = new WallClock();
+      const args = ["exec", "--ip", "10.0.0.9", "--window", "2s", "--", "./none"];
+      const start = sandbox.start(args, { ...env, ...clock.environment });
+      await until(() => start.stderr.includes("waiting for it"));
+      clock.set(1);
+      expect(await start.ended).toMatchObject({ code: 127 });
+      const workers = JSON.parse(await sandbox.read(["workers", "--json"], { env })) as { workerId: number }[];
+      expect(workers.find(({ workerId }) => workerId === 9)).toMatchObject({ clean: false });
+    },
+  );
 });

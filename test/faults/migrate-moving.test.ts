@@ -3,9 +3,10 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
-import { type CliProcess, type CliResult, Sandbox } from "../support/cli.ts";
+import { type CliProcess, type CliResult, Sandbox, until } from "../support/cli.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
+import { Supervisor } from "../support/supervisor.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** Long enough that a busy machine does not look like two clocks, ms. */
@@ -100,24 +101,38 @@ class Fleet {
     this.registry = ["--registry", own[0] ?? "", "--namespace", own[1] ?? ""];
   }
 
-  /** Starts a program on a host, and waits for its worker ID. */
-  async start(scheme: string, last: number): Promise<{ workerId: number; process: CliProcess }> {
-    const [address, file] = [`10.0.0.${last}`, join(this.sandbox.work, `${this.files.length}.ids`)];
+  /** The command line of a program on a host, which leases a worker ID with these options or takes one of the old scheme. */
+  #program(scheme: string, last: number, options: object = {}): string[] {
+    const file = join(this.sandbox.work, `${this.files.length}.ids`);
     this.files.push(file);
     writeFileSync(file, "");
-    const leased = scheme === "lease";
-    const about = {
-      scheme,
-      url: this.#source.url,
-      address,
-      name: `host-${last}`,
-      layout: leased ? this.layout : (this.#case.layout ?? westid),
-      file,
-      options: { registry: this.registry[1], namespace: this.registry[3], window, claimTimeout: 60_000 },
-    };
-    const child = spawn(process.execPath, [script, JSON.stringify(about)], { stdio: ["ignore", "pipe", "pipe"] });
+    const layout = scheme === "lease" ? this.layout : (this.#case.layout ?? westid);
+    const host = { address: `10.0.0.${last}`, name: `host-${last}` };
+    return [script, JSON.stringify({ scheme, url: this.#source.url, ...host, layout, file, options })];
+  }
+
+  /** Starts a program on a host, and waits for its worker ID. */
+  async start(scheme: string, last: number): Promise<{ workerId: number; process: CliProcess }> {
+    const options = { registry: this.registry[1], namespace: this.registry[3], window };
+    const child = spawn(process.execPath, this.#program(scheme, last, options), { stdio: ["ignore", "pipe", "pipe"] });
     const started = this.sandbox.started(child);
     return { workerId: Number(await started.line()), process: started };
+  }
+
+  /** Has a service manager run a program on a host, with a worker ID of `snowlease exec`. */
+  supervised(last: number): Supervisor {
+    const flags = [
+      "--ip",
+      `10.0.0.${last}`,
+      "--host",
+      `host-${last}`,
+      "--window",
+      `${window}`,
+      "--layout",
+      this.layout,
+    ];
+    const program = ["--", process.execPath, ...this.#program("lease", last)];
+    return new Supervisor(this.sandbox, ["exec", ...this.registry, ...flags, ...program]);
   }
 
   old(last: number): ReturnType<Fleet["start"]> {
@@ -238,13 +253,66 @@ test("a host that takes a leased number from its address is a conflict that name
   for (const { process } of runs) await stopped(process);
 });
 
+/** Makes a plan, the one that the refusal of the plain one advises where it is refused, and applies it; the plain one. */
+async function pinned(fleet: Fleet): Promise<CliResult> {
+  const plain = await fleet.plan();
+  const advised = /`--layout ([^`]+)`/.exec(plain.stderr)?.[1];
+  await applied(fleet, plain.code === 2 && advised !== undefined ? await fleet.plan("--layout", advised) : plain);
+  return plain;
+}
+
+test.each(cases)(
+  "a supervised program moves from $scheme at its first start, and has not moved while its old program is back",
+  async (of) => {
+    if (of.missing !== undefined) return;
+    const fleet = new Fleet(of, await of.start());
+    const status = async (): Promise<Record<string, unknown>> => JSON.parse((await fleet.migrate("status")).stdout);
+    const hasMoved = async (): Promise<boolean> => {
+      const { moved, hosts } = await status();
+      return moved === (hosts as unknown[]).length;
+    };
+    // The first worker ID of Leaf is taken over by no host.
+    const [other, old] = [await fleet.old(12), await fleet.old(11)];
+    await pinned(fleet);
+    await stopped(other.process);
+    const others = fleet.supervised(12);
+    await stopped(old.process);
+    const service = fleet.supervised(11);
+    const workerId = Number(await service.line());
+    if (of.keeps === true) expect(workerId).toBe(old.workerId);
+    await others.line();
+    expect([service.runs.length, others.runs.length]).toEqual([1, 1]);
+    await until(hasMoved);
+    // It ends, and its service manager starts it again.
+    service.last.signal("SIGTERM");
+    await until(() => service.runs.length > 1);
+    await service.line();
+    expect(service.runs).toHaveLength(2);
+    await until(hasMoved);
+    await service.stop();
+
+    const back = await fleet.old(11);
+    expect(await status()).toMatchObject({ moved: 1 });
+    expect(await fleet.migrate("finish")).toMatchObject({ code: 3, stdout: "" });
+    await stopped(back.process);
+    const again = fleet.supervised(11);
+    await again.line();
+    await until(hasMoved);
+    await fleet.working([again.last, others.last]);
+    expect([again.runs.length, others.runs.length]).toEqual([1, 1]);
+    expect(await fleet.migrate("finish", "--window", `${window}`)).toMatchObject({ code: 0 });
+    await Promise.all([again.stop(), others.stop()]);
+    const { twice, all } = fleet.repeated();
+    expect(all).toBeGreaterThan(100);
+    expect(`${twice} of ${all}`).toBe(`0 of ${all}`);
+  },
+  180_000,
+);
+
 /** Moves a fleet host by host while its source goes on handing out worker IDs, and compares all IDs. */
 async function run(fleet: Fleet, of: Case): Promise<void> {
   const before = await Promise.all([11, 12, 13, 14].map((last) => fleet.old(last)));
-  const plain = await fleet.plan();
-  const advised = /`--layout ([^`]+)`/.exec(plain.stderr)?.[1];
-  const planned = plain.code === 2 && advised !== undefined ? await fleet.plan("--layout", advised) : plain;
-  await applied(fleet, planned);
+  const plain = await pinned(fleet);
 
   const [a, b, c, d] = before as [Started, Started, Started, Started];
   const runs: CliProcess[] = [];

@@ -21,6 +21,7 @@ beforeEach(() => {
   clock = fakeClock();
   registry = memoryRegistry({ clock });
   tokens = [];
+  waits = [];
 });
 
 function makeToken(): string {
@@ -33,13 +34,17 @@ interface Attempt {
   settled: Claim | SnowleaseError | undefined;
 }
 
+/** The waits that claims began, as they were told. */
+let waits: [workerId: number, opens: number, wait: number][];
+
 function attempt(options: Partial<LeaseOptions> = {}, on: Registry = registry, signal?: AbortSignal): Attempt {
   const pool = { first: 0, last: 0 };
   const times = { window: 1000, claimTimeout: 0, maxWait: 500, operationTimeout: 5000 };
   const modes = { reuse: "any", onLost: "stop" } as const;
   const all = { namespace, layout: layouts.westid, pool, holder, ...times, ...modes, ...options };
   const made: Attempt = { settled: undefined };
-  claimWorkerId({ registry: on, clock, makeToken }, all, signal).then(
+  const onWait = (...wait: (typeof waits)[number]): void => void waits.push(wait);
+  claimWorkerId({ registry: on, clock, makeToken, onWait }, all, signal).then(
     (claim) => (made.settled = claim),
     (error: SnowleaseError) => (made.settled = error),
   );
@@ -104,7 +109,68 @@ describe("a claim that can be granted", () => {
     const { claim, grant } = await granted();
     expect(tokens).toHaveLength(1);
     const token = freshToken({ ...clock, now: () => wall, nanos: () => nanos }, tokens[0] ?? "");
-    expect(claim).toEqual({ grant, token, asked: 250, since: clock.now(), hasJumped: false });
+    expect(claim).toEqual({ grant, token, asked: 250, since: clock.now(), hasWaited: false, hasJumped: false });
+  });
+});
+
+describe("a window that opens later than it is granted", () => {
+  const maxClockSkew = 10_000;
+
+  /** Pins the worker ID for its host, so that its window opens later; when. */
+  async function pinned(): Promise<number> {
+    await registry.init({ namespace, layout: layouts.westid.fingerprint, maxClockSkew });
+    await registry.pin(namespace, 0, "kept", { ip: holder.ip });
+    return clock.now() + maxClockSkew;
+  }
+
+  it("is waited for, and that is told once", async () => {
+    const opens = await pinned();
+    const made = attempt({ openTimeout: maxClockSkew });
+    await clock.advance(maxClockSkew - 1);
+    expect(made.settled).toBeUndefined();
+    await clock.advance(1);
+    expect(grantOf(made).from).toBe(opens);
+    expect(made.settled).toMatchObject({ since: opens, hasWaited: true });
+    expect(waits).toEqual([[0, opens, maxClockSkew]]);
+  });
+
+  it("is waited for to its end where the clock is set back meanwhile", async () => {
+    const opens = await pinned();
+    const made = attempt({ openTimeout: maxClockSkew });
+    await clock.advance(5000);
+    clock.step(-3000);
+    await clock.advance(5000);
+    expect(made.settled).toBeUndefined();
+    await clock.advance(3000);
+    expect([grantOf(made).from, clock.now(), waits.length]).toEqual([opens, opens, 1]);
+  });
+
+  it("is not waited for where that would not do", async () => {
+    const opens = await pinned();
+    const made = attempt({ openTimeout: maxClockSkew - 1 });
+    await clock.advance(0);
+    expect(grantOf(made).from).toBe(opens);
+    expect([made.settled, waits]).toMatchObject([{ hasWaited: false }, []]);
+  });
+
+  it("is waited for within `claimTimeout` where nothing else is said", async () => {
+    await pinned();
+    const made = attempt({ claimTimeout: maxClockSkew });
+    await clock.advance(maxClockSkew);
+    expect(made.settled).toMatchObject({ hasWaited: true });
+  });
+
+  it("is waited for anew where the wait was broken off: the host may have run its old program in between", async () => {
+    const opens = await pinned();
+    const stop = new AbortController();
+    const first = attempt({ openTimeout: maxClockSkew }, registry, stop.signal);
+    await clock.advance(1000);
+    stop.abort(new Error("enough"));
+    await clock.advance(0);
+    expect(first.settled).toEqual(new Error("enough"));
+    const next = attempt({ openTimeout: maxClockSkew });
+    await clock.advance(maxClockSkew);
+    expect(grantOf(next)).toMatchObject({ workerId: 0, fence: 2, from: opens + 1000 });
   });
 });
 

@@ -205,18 +205,24 @@ describe("times", () => {
 
 describe("a window", () => {
   const seconds = "timestamp:28,worker:10,sequence:13@1700000000000/1000";
+  /** maxWindow + maxClockSkew. */
+  const openTimeout = 130_000;
 
   function times(options: object, fixed: boolean, kind: string): Partial<ReturnType<typeof leaseDefaults>> {
     return leaseDefaults(resolved({ options }), fixed, kind);
   }
 
   it("is a minute where the registry picks the worker ID, and so it is for a fixed one in a shared registry", () => {
-    expect(times({}, false, "sqlite")).toEqual({ window: 60_000, claimTimeout: 0, onLost: "switch" });
-    expect(times({}, true, "daemon")).toEqual({ window: 60_000, claimTimeout: 60_000, onLost: "stop" });
+    expect(times({}, false, "sqlite")).toEqual({ window: 60_000, claimTimeout: 0, openTimeout, onLost: "switch" });
+    expect(times({}, true, "daemon")).toEqual({ window: 60_000, claimTimeout: 60_000, openTimeout, onLost: "stop" });
+  });
+
+  it("may open as late as the limits allow", () => {
+    expect(times({ maxWindow: "1h", maxClockSkew: "1m" }, false, "sqlite").openTimeout).toBe(61 * 60_000);
   });
 
   it("is 2 s for a fixed worker ID in an embedded registry, and a claim waits one", () => {
-    expect(times({}, true, "sqlite")).toEqual({ window: 2000, claimTimeout: 2000, onLost: "stop" });
+    expect(times({}, true, "sqlite")).toEqual({ window: 2000, claimTimeout: 2000, openTimeout, onLost: "stop" });
   });
 
   it("has at least 4 ticks by default", () => {
@@ -229,7 +235,7 @@ describe("a window", () => {
 
   it("and what goes with it is what was given", () => {
     const options = { window: "3s", claimTimeout: 0, onLost: "switch" };
-    expect(times(options, true, "sqlite")).toEqual({ window: 3000, claimTimeout: 0, onLost: "switch" });
+    expect(times(options, true, "sqlite")).toEqual({ window: 3000, claimTimeout: 0, openTimeout: 0, onLost: "switch" });
   });
 
   it("of half a wrap or more is refused", () => {
@@ -670,7 +676,7 @@ describe("a child of exec", () => {
       limits: {},
     });
     for (const fixed of [false, true]) {
-      const times = { window: 2000, claimTimeout: 2000, onLost: "switch" };
+      const times = { window: 2000, claimTimeout: 2000, openTimeout: 130_000, onLost: "switch" };
       expect(leaseDefaults(config, fixed, "daemon")).toEqual(times);
     }
   });

@@ -217,6 +217,22 @@ describe("a lease", () => {
   });
 });
 
+describe("a lease whose window opened later than it was granted", () => {
+  it("is renewed at once: so the registry learns that the window is in use", async () => {
+    const { clock, registry } = await newWorld();
+    await registry.init({ namespace: "default", layout: layouts.westid.fingerprint, maxClockSkew: 10_000 });
+    await registry.pin("default", 3, "kept", { ip: "192.0.2.3" });
+    const holder = { ...here, ip: "192.0.2.3" };
+    const claiming = claim(registry, clock, { holder, openTimeout: 10_000 });
+    await clock.advance(10_000);
+    const lease = await claiming;
+    expect(await registry.worker("default", 3)).toMatchObject({ from: clock.now(), seenClock: clock.now() - 10_000 });
+    await clock.advance(1);
+    expect((await registry.worker("default", 3))?.seenClock).toBeGreaterThanOrEqual(lease.from);
+    await lease.close();
+  });
+});
+
 describe("the end of a lease", () => {
   it("comes once, however often it is asked for, and ends what was opened for it", async () => {
     const { clock, registry } = await newWorld();

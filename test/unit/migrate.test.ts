@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { pinEach, unpinEach } from "../../src/registries/pin-batches.ts";
-import type { Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 import { applyPlan, revertPlan } from "../../src/ops/migrate/apply.ts";
 import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
@@ -218,23 +218,125 @@ describe("a migration", () => {
       return Object.fromEntries(hosts.map(({ address = "", state }) => [address, state]));
     };
     expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "conflict", [ips[2]]: "conflict", [ips[3]]: "old" });
-    const claim = async (ip: string, workerId?: number): Promise<number> => {
+    /** Claims, and uses the window; `ends`: gives it back at once. */
+    const claim = async (ip: string, workerId?: number, ends: boolean = false): Promise<number> => {
       const request = claimRequest({ holder: holderAt(ip), clock: clock.now(), workerId });
       const grant = await granted(registry, request);
-      if (ip === ips[2])
-        await registry.release({ ...keyOf(request, grant), clock: clock.now(), used: { until: grant.from } });
+      const used = { until: grant.from + 1 };
+      if (ends) await registry.release({ ...keyOf(request, grant), clock: clock.now(), used });
       return grant.workerId;
     };
-    expect(await claim(ips[2])).toBe(0);
-    expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "old", [ips[2]]: "moved", [ips[3]]: "old" });
+    expect(await claim(ips[2], undefined, true)).toBe(0);
+    expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "old", [ips[2]]: "stopped", [ips[3]]: "old" });
     // What it had goes to somebody else: its history tells.
     expect(await claim(ips[1], 0)).toBe(0);
-    expect(await claim(ips[0])).toBe(1);
-    expect(await states()).toEqual({ [ips[0]]: "moved", [ips[1]]: "moved", [ips[2]]: "moved", [ips[3]]: "old" });
+    expect(await states()).toEqual({ [ips[0]]: "old", [ips[1]]: "moved", [ips[2]]: "stopped", [ips[3]]: "old" });
     await registry.unpin(namespace, 3);
-    expect(await migrationStatus({ registry, plan })).toMatchObject({ moved: 3, old: 1, conflict: 0, unpinned: [3] });
+    const counts = { moved: 1, stopped: 1, old: 2, conflict: 0, unpinned: [3] };
+    expect(await migrationStatus({ registry, plan })).toMatchObject(counts);
     expect(await claim("10.7.7.7", 3)).toBe(3);
     expect((await states())[ips[3]]).toBe("conflict");
+  });
+
+  test("a host that gets another worker ID has moved once it may have used it, or has shown that it did", async () => {
+    const { registry, clock, plan } = await begun();
+    await applyPlan({ registry, plan });
+    const stateOf = async (ip: string): Promise<unknown> =>
+      (await migrationStatus({ registry, plan })).hosts.find(({ address }) => address === ip)?.state;
+    const start = async (ip: string, workerId: number): Promise<{ key: ReturnType<typeof keyOf>; grant: Grant }> => {
+      const request = claimRequest({ holder: holderAt(ip), clock: clock.now(), workerId });
+      const grant = await granted(registry, request);
+      return { key: keyOf(request, grant), grant };
+    };
+    // Its window is open at once, but its program could not be started.
+    const failed = await start(ips[1], 100);
+    await registry.release({ ...failed.key, clock: clock.now(), used: { until: failed.grant.from } });
+    expect(await stateOf(ips[1])).toBe("conflict");
+    const crashed = await start(ips[1], 101);
+    expect(crashed.grant.from).toBeLessThan(clock.now());
+    expect(await stateOf(ips[1])).toBe("moved");
+
+    // One that continues behind another holder, and ends before its own window begins, tells of an ID.
+    const before = await start("10.7.7.7", 102);
+    const recents = { from: before.grant.from, bytes: Uint8Array.of() };
+    await registry.release({ ...before.key, clock: clock.now(), used: { until: clock.now() + 5, recents } });
+    const next = await start(ips[2], 102);
+    expect(next.grant).toMatchObject({ from: clock.now() + 5, recents });
+    const checkpoint = { timestamp: clock.now(), sequence: 0 };
+    await registry.release({ ...next.key, clock: clock.now(), used: { until: next.grant.from, checkpoint } });
+    expect(await stateOf(ips[2])).toBe("stopped");
+  });
+
+  /** Claims of the host that goes on with its worker ID, 1, and what `status` says of it. */
+  async function host(): Promise<{
+    readonly clock: ReturnType<typeof fakeClock>;
+    readonly registry: Registry;
+    readonly plan: Plan;
+    readonly start: () => Promise<{ request: ClaimRequest; grant: Grant }>;
+    readonly seen: () => Promise<unknown>;
+  }> {
+    const { registry, clock, plan } = await begun();
+    await applyPlan({ registry, plan });
+    const start = async (): Promise<{ request: ClaimRequest; grant: Grant }> => {
+      const request = claimRequest({ holder: holderAt(ips[0]), clock: clock.now() });
+      return { request, grant: await granted(registry, request) };
+    };
+    const seen = async (): Promise<unknown> => {
+      const { hosts } = await migrationStatus({ registry, plan });
+      const { state, claimed, unused, rivals } = hosts.find(({ address }) => address === ips[0]) ?? {};
+      return [state, claimed?.at, unused?.at, rivals];
+    };
+    return { clock, registry, plan, start, seen };
+  }
+
+  test("a start that still waits, was refused or was killed before its window opened moves no host", async () => {
+    const { clock, registry, start, seen } = await host();
+    const begin = clock.now();
+    const refused = await start();
+    expect(refused.grant).toMatchObject({ workerId: 1, from: begin + maxClockSkew });
+    expect(await seen()).toEqual(["old", undefined, begin, undefined]);
+    await clock.advance(1000);
+    const unused = { until: refused.grant.from };
+    await registry.release({ ...keyOf(refused.request, refused.grant), clock: clock.now(), used: unused });
+    expect(await seen()).toEqual(["old", undefined, begin, undefined]);
+    // This one is killed: its window opens, and passes.
+    const killed = await start();
+    expect(killed.grant.from).toBe(refused.grant.from + 1000);
+    await clock.advance(maxClockSkew);
+    expect(await seen()).toEqual(["old", undefined, begin + 1000, undefined]);
+    await clock.advance(killed.grant.until - clock.now());
+    expect(await seen()).toEqual(["old", undefined, begin + 1000, undefined]);
+    // The next one takes it over, and is refused, too: only the history knows of the one before.
+    const next = await start();
+    await registry.release({
+      ...keyOf(next.request, next.grant),
+      clock: clock.now(),
+      used: { until: next.grant.from },
+    });
+    expect(await seen()).toEqual(["old", undefined, killed.grant.until, undefined]);
+  });
+
+  test("a host has moved once its window is known to be in use; it is told apart when it does not run", async () => {
+    const { clock, registry, plan, start, seen } = await host();
+    const first = await start();
+    await clock.advance(maxClockSkew);
+    await registry.renew({ ...keyOf(first.request, first.grant), clock: clock.now(), window: 60_000 });
+    const { claimedAt } = (await registry.worker(namespace, 1)) ?? {};
+    expect(await seen()).toEqual(["moved", claimedAt, undefined, undefined]);
+    await registry.release({ ...keyOf(first.request, first.grant), clock: clock.now() });
+    expect(await seen()).toEqual(["stopped", claimedAt, undefined, undefined]);
+    // It may run the old way now. Its next start waits: it has moved, and is not running now.
+    await clock.advance(70_000);
+    const next = await start();
+    expect(next.grant.workerId).toBe(1);
+    expect(await seen()).toEqual(["stopped", claimedAt, clock.now(), undefined]);
+    const forced = await prepareFinish({ registry, plan, named: undefined }, 60_000, true);
+    expect(forced.readyAt).toBe(clock.now() + 60_000 + maxClockSkew);
+    // An ID that it made tells as much as a renewal.
+    await clock.advance(maxClockSkew);
+    const used = { until: next.grant.from + 1, checkpoint: { timestamp: next.grant.from, sequence: 0 } };
+    await registry.release({ ...keyOf(next.request, next.grant), clock: clock.now(), used });
+    expect(await seen()).toEqual(["stopped", next.grant.clock, undefined, undefined]);
   });
 
   test("does not count a claim from before the plan that is over", async () => {
@@ -257,10 +359,12 @@ describe("a migration", () => {
     await clock.advance(5000);
     const forced = await prepareFinish({ registry, plan: used }, 60_000, true);
     expect([forced.readyAt, forced.pins.length]).toEqual([usedUntil, 1]);
-    const { workerId, from } = await granted(registry, claimRequest({ holder: holderAt(ips[0]), clock: clock.now() }));
-    expect([workerId, from]).toEqual([1, usedUntil]);
+    const request = claimRequest({ holder: holderAt(ips[0]), clock: clock.now() });
+    const grant = await granted(registry, request);
+    expect([grant.workerId, grant.from]).toEqual([1, usedUntil]);
     const claimedAt = clock.now();
-    await clock.advance(5000);
+    await clock.advance(usedUntil - claimedAt);
+    await registry.renew({ ...keyOf(request, grant), clock: clock.now(), window: 60_000 });
     const { readyAt } = await prepareFinish({ registry, plan: used }, 60_000, false);
     expect(readyAt).toBe(claimedAt + 60_000 + maxClockSkew);
   });

@@ -1,7 +1,7 @@
 import { fstatSync } from "node:fs";
 import { configInvalid } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
-import { holdLease } from "../processes/hold.ts";
+import { holdLease, waitRule } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";
 import { beforeAbort, onInterrupt } from "../processes/signals.ts";
 
@@ -11,6 +11,7 @@ export const assign: CliCommand = {
     "Claim a worker ID, print it as one line of JSON, and hold it until stdin closes or SIGINT, SIGTERM or SIGHUP arrives.",
   details: [
     "Use the worker ID only while this process lives: it keeps the window open beyond the printed `until`. It exits with 4 when the lease is lost or about to end: stop using the worker ID then.",
+    waitRule,
     "A stdin that is /dev/null, as in a service, does not count as closed.",
   ],
   examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],

@@ -5,7 +5,7 @@ import type { Lease } from "../../lease/lease.ts";
 import { Child, endingSignals, passedSignals, StartFailure } from "../processes/child.ts";
 import type { CliCommand } from "../command.ts";
 import { errorLine } from "../exit-codes.ts";
-import { type HeldLease, holdLease } from "../processes/hold.ts";
+import { type HeldLease, holdLease, waitRule } from "../processes/hold.ts";
 import { lentName, passedOn, workerIdVariables } from "../../config/lent-lease.ts";
 import { checkJava, javaOptions } from "../processes/java.ts";
 import { addressOf, claimConfig } from "../settings.ts";
@@ -16,6 +16,7 @@ export const exec: CliCommand = {
   summary: "Claim a worker ID, and run a program with it.",
   details: [
     "The program gets the worker ID in SNOWLEASE_WORKER_ID, WESTID_WORKERID and WORKER_ID, and SNOWLEASE_DATACENTER_ID where the layout has a datacenter (WORKER_ID is then the worker field alone).",
+    waitRule,
     "A program that uses Snowlease itself borrows this lease over SNOWLEASE_LEASE_SOCKET, in any number of processes, and always stays inside its window. A program without a namespace of its own borrows the namespace of this lease. A program that asks for another worker ID, pool or layout is refused. A program that names another registry by flag or option claims there. A program that names another namespace claims it in the registry that a flag, an option or the environment names, and is refused without one.",
     "Any other generator is protected only by stopping it: when the lease is lost or its window is about to end, the program gets SIGTERM, and SIGKILL before the window ends; the exit code is then 4. Without a terminal, the program has its own process group, which is stopped as a whole, also after the program itself has ended. On a terminal, only the program is stopped. A process that leaves the group (setsid), or goes on after this process got SIGKILL or SIGSTOP, is not reached: let the service manager end all of them together.",
     "A program with -Dwestid.workerId and another number on its command line is refused. Without --java, so is a program with it in JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or _JAVA_OPTIONS. Scripts and files of arguments are not checked: use --java there.",

@@ -1,22 +1,21 @@
 import { encodings, type EncodingName } from "../../id/encodings.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Snowflake } from "../../generator/snowflake.ts";
-import { timeText } from "../../id/errors.ts";
 import type { Config } from "../../config/config.ts";
 import type { CliCommand } from "../command.ts";
-import { opensLater } from "../processes/hold.ts";
+import { opensLater, tellWait, waitRule } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";
 import { onInterrupt } from "../processes/signals.ts";
 import { formatNames, integerOf, wordOf } from "../values.ts";
 
 const most = 1_000_000;
-/** How long to wait for the window without `claimTimeout`, ms; and how long a generator itself waits at least. */
-const [patience, usualWait] = [60_000, 4000];
+/** How long a generator itself waits at least, ms. */
+const usualWait = 4000;
 
 export const id: CliCommand = {
   name: "id",
   summary: "Claim a worker ID, print IDs, release the worker ID.",
-  details: ["JSON is an array of strings: an ID does not fit a JavaScript number."],
+  details: [waitRule, "JSON is an array of strings: an ID does not fit a JavaScript number."],
   examples: [
     "snowlease id",
     "snowlease id -n 1000 --format base62",
@@ -41,9 +40,9 @@ export const id: CliCommand = {
     const stop = AbortSignal.any([interrupted, output.closed]);
     let ids: Snowflake | undefined;
     try {
-      const lease = await openLease(config, { signal: stop, argv: [] });
+      const lease = await openLease(config, { signal: stop, argv: [], onWait: tellWait });
       ids = await generatorOn(lease, config);
-      await untilOpen(lease, config, stop);
+      checkOpen(lease, config);
       for (let made = 0; made < count; made++) {
         const text = encode(await ids.nextAsync({ signal: stop }));
         await output.add(json ? `${made === 0 ? "[" : ",\n "}"${text}"` : `${text}\n`);
@@ -59,15 +58,9 @@ export const id: CliCommand = {
   },
 };
 
-/** Waits for a window that opens later, as beside programs that keep none: by `maxClockSkew`, which is longer than a generator waits. */
-async function untilOpen(lease: Lease, { claimTimeout }: Config, signal: AbortSignal): Promise<void> {
+/** @throws SnowleaseError WINDOW_NOT_OPEN where the window opens later than the claim, and then the generator, may wait. */
+function checkOpen(lease: Lease, config: Config): void {
   const opens = lease.snapshot?.knownFrom ?? 0;
   const wait = opens - Date.now();
-  if (wait <= usualWait) return;
-  // The claim has already waited for `claimTimeout`.
-  if (claimTimeout !== undefined || wait > patience) throw opensLater(lease.workerId, opens, wait);
-  process.stderr.write(
-    `snowlease: The window of worker ${lease.workerId} opens at ${timeText(opens)}, in ${wait} ms: waiting for it.\n`,
-  );
-  await lease.clock.sleep(wait, { signal });
+  if (wait > usualWait && config.mode !== "lead") throw opensLater(lease.workerId, opens, wait, config);
 }

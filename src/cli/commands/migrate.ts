@@ -70,10 +70,10 @@ const stepFlags: Readonly<Record<string, readonly [steps: readonly MigrationStep
   "--out FILE": [["plan"], `the plan file; default ${defaultFile}.`],
   "--renumber": [["apply"], "pin for no host, so that each host gets another worker ID."],
   "--revert": [["apply"], "remove the pins."],
-  "--watch": [["status"], "go on until all hosts have moved."],
+  "--watch": [["status"], "go on until all hosts have moved and run."],
   "--force": [
     ["apply", "finish"],
-    "finish even if hosts have not moved; with `--revert`, even if worker IDs are leased.",
+    "finish even if hosts have not moved, or are not running now; with `--revert`, even if worker IDs are leased.",
   ],
 };
 
@@ -83,10 +83,10 @@ export const migrate: CliCommand = {
     "Move a fleet from worker IDs of another scheme (IP addresses, westid, Leaf, …) to leased ones, host by host.",
   details: [
     `plan reads the worker IDs of the old scheme, lists those that two hosts share, and writes a plan file. It changes nothing. apply PLAN pins those worker IDs: each for the host that uses it, a shared one for no host. PLAN is ${defaultFile} by default.`,
-    "Then stop each host's old program and start it with this registry, hosts with a shared worker ID first. status shows the progress; finish removes the pins when all hosts have moved. apply --revert removes them at any time; while worker IDs are leased it requires --force. The source is only read.",
+    "Then stop each host's old program and start it with this registry, hosts with a shared worker ID first. status shows the progress: a host has moved when it uses the window of a lease, and one that is not running now is told apart, since it may have gone back. finish removes the pins when all hosts have moved and run. apply --revert removes them at any time; while worker IDs are leased it requires --force. The source is only read.",
     "The old scheme could hand out a leased worker ID. So plan leases none that the scheme can still reach: of Leaf and uid-generator those above the highest and the headroom; of westid and CosId, which hand out released worker IDs again, none of their own, so that plan refuses and names the alternatives. apply, status and finish read the source again: status shows programs that have started since the plan, and for a worker ID in double use both its users; then finish refuses.",
     namedRegistryRule,
-    "A host keeps its worker ID where the source gives that to no other host (by its address, and Leaf). Until finish, its window opens maxClockSkew later at each start. The registry knows a host by its address, see --ip. All other hosts get a new worker ID.",
+    "A host keeps its worker ID where the source gives that to no other host (by its address, and Leaf). Until finish, its window opens maxClockSkew later at each start, which waits for that by itself. The registry knows a host by its address, see --ip. All other hosts get a new worker ID.",
   ],
   examples: [
     "snowlease migrate plan --from ip --hosts hosts.txt --registry redis://localhost:6379",
@@ -265,8 +265,9 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
     let before = "";
     for (;;) {
       const status = await look();
-      const { hosts, moved, old, conflict } = status;
-      const line = `${moved} of ${counted(hosts.length, "host")} moved, ${old} on the old scheme, ${conflict} in conflict`;
+      const { hosts, moved, stopped: idle, old, conflict } = status;
+      const resting = idle > 0 ? ` ${idle} moved and not running now,` : "";
+      const line = `${moved} of ${counted(hosts.length, "host")} moved,${resting} ${old} on the old scheme, ${conflict} in conflict`;
       run.progress.show(line, "", moved / hosts.length);
       if (json && line !== before) await output.json(status);
       else if (!json && !process.stderr.isTTY && line !== before) await output.line(`${line}.`);
@@ -276,7 +277,7 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
       if (stopped.aborted) return stopped.reason as number;
     }
     run.progress.end();
-    if (!json) await output.line("All hosts have moved; `snowlease migrate finish` removes the pins.");
+    if (!json) await output.line("All hosts have moved and run; `snowlease migrate finish` removes the pins.");
   });
 }
 
@@ -310,7 +311,7 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
     const { pins, staying } = finish;
     const unpinned = await unpinAll(registry, plan.namespace, pins, run.onProgress);
     progress.end();
-    const left = finish.status.hosts.filter(({ state }) => state !== "moved").length;
+    const left = finish.status.old + finish.status.conflict;
     if (json) return output.json({ unpinned, staying, left });
     const stay = staying === 0 ? "" : ` ${counted(staying, "stays", "stay")} pinned forever.`;
     await output.line(
@@ -319,18 +320,32 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
   });
 }
 
-/** @throws SnowleaseError WORKER_ID_HELD where hosts have not moved, or share a worker ID with a lease. */
+/** @throws SnowleaseError WORKER_ID_HELD where hosts have not moved, share a worker ID with a lease, or may have gone back. */
 function checkMoved({ hosts }: MigrationStatus): void {
-  const left = hosts.filter(({ state }) => state !== "moved");
-  if (left.length === 0) return;
-  const some = `${left.slice(0, 5).map(hostText).join(", ")}${left.length > 5 ? ", …" : ""}`;
+  const left = hosts.filter(({ state }) => state === "old" || state === "conflict");
+  const stopped = hosts.filter(({ state }) => state === "stopped");
+  if (left.length + stopped.length === 0) return;
   const rival = left.find(({ state }) => state === "conflict");
   const users = rival && `${hostText(rival)} and ${(rival.rivals ?? []).join(", ")}`;
-  const conflict = rival === undefined ? "" : `; worker ${rival.workerId} is used by ${users}`;
+  const what = [
+    ...(left.length > 0 ? [`${left.length} of ${hosts.length} hosts have not moved (${someOf(left)})`] : []),
+    ...(rival === undefined ? [] : [`worker ${rival.workerId} is used by ${users}`]),
+    ...(stopped.length > 0
+      ? [
+          `${stopped.length} of ${hosts.length} hosts have moved and are not running now (${someOf(stopped)}): they may have gone back to the old scheme`,
+        ]
+      : []),
+  ];
+  const start = stopped.length > 0 ? "start their programs with this registry" : "move them";
   throw new SnowleaseError(
     "WORKER_ID_HELD",
-    `${left.length} of ${hosts.length} hosts have not moved (${some})${conflict}: move them, or remove their pins nevertheless with \`--force\`.`,
+    `${what.join("; ")}; ${start}, or, where none of them makes IDs the old way any more, remove their pins nevertheless with \`--force\`.`,
   );
+}
+
+/** The first few hosts, for people. */
+function someOf(hosts: MigrationStatus["hosts"]): string {
+  return `${hosts.slice(0, 5).map(hostText).join(", ")}${hosts.length > 5 ? ", …" : ""}`;
 }
 
 /** Finishing without a look at the source takes the operator's word. */

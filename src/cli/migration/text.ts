@@ -1,4 +1,4 @@
-import { counted } from "../../id/errors.ts";
+import { counted, timeText } from "../../id/errors.ts";
 import { defaultLayout } from "../../id/layout.ts";
 import type { Outlook, Plan } from "../../ops/migrate/plan.ts";
 import type { MigrationStatus } from "../../ops/migrate/status.ts";
@@ -27,23 +27,34 @@ export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, f
 }
 
 /** The progress of a fleet. */
-export function statusText({ hosts, moved, old, conflict, unpinned, headroom }: MigrationStatus): string {
+export function statusText(status: MigrationStatus): string {
+  const { hosts, moved, stopped, old, conflict, unpinned, headroom } = status;
   const rows = hosts
     .filter(({ state }) => state !== "moved")
     .toSorted((a, b) => Number(b.state === "conflict") - Number(a.state === "conflict"))
-    .map(({ name, address = "", workerId, state, rivals = [], renumbered }) => {
-      const renumber = renumbered === undefined ? "" : "gets another one";
-      return [workerId, name, address, state, rivals.length > 0 ? `shared with ${rivals.join(", ")}` : renumber];
+    .map((host) => {
+      const { name, address = "", workerId, state } = host;
+      return [workerId, name, address, state === "stopped" ? stoppedText : state, remarkOn(host)];
     });
   const missing = `${unpinned.slice(0, 8).join(", ")}${unpinned.length > 8 ? ", …" : ""}`;
   return linesOf(
     rows.length > 0 && table(["WORKER ID", "HOST", "IP", "STATE", ""], rows.slice(0, mostShown)),
     rows.length > mostShown && `… and ${rows.length - mostShown} more; --json lists all.`,
-    `Moved: ${moved} of ${hosts.length}. On the old scheme: ${old}. In conflict: ${conflict}.`,
+    `Moved: ${moved} of ${hosts.length}.${stopped > 0 ? ` Moved, not running now: ${stopped}.` : ""} On the old scheme: ${old}. In conflict: ${conflict}.`,
+    stopped > 0 &&
+      "A host that is not running now may have gone back to the old scheme: start its program with this registry again.",
     headroom !== undefined && headroom.used > 0 && headroomText(headroom),
     unpinned.length > 0 &&
       `No longer pinned: ${counted(unpinned.length, "worker ID")} of the plan (${missing}); run \`snowlease migrate apply\` again.`,
   );
+}
+
+const stoppedText = "moved, not running now";
+
+function remarkOn({ rivals = [], unused, renumbered }: MigrationStatus["hosts"][number]): string {
+  if (rivals.length > 0) return `shared with ${rivals.join(", ")}`;
+  if (unused !== undefined) return `its start at ${timeText(unused.at)} has not used its window yet`;
+  return renumbered === undefined ? "" : "gets another one";
 }
 
 function headroomText({ kept, used }: NonNullable<MigrationStatus["headroom"]>): string {

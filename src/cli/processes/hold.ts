@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import type { Config } from "../../config/config.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { bothClocks, jumpBetween, stepTolerance, systemClock } from "../../lease/clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { deferConfigured } from "../settings.ts";
@@ -24,13 +25,17 @@ const [longestGrace, graceShare] = [10_000, 1 / 4];
 /** Set aside, out of the window's end, for an end by force to have its effect: a share of it, from so many ms to so many. */
 const [forceShare, leastForce, mostForce] = [1 / 20, 50, 1000];
 
+/** Shorter waits are not told, ms. */
+const leastTold = 1000;
+
 /** The interval between two looks at the clocks, ms: a renewal would notice a step of the wall clock too late. */
 const watchInterval = 100;
 
 /**
  * Claims a worker ID for other programs. It never continues after the recent sequences of an earlier holder, which those programs do not
  * know. It ends when the lease is lost, since those programs know the number.
- * @throws SnowleaseError WINDOW_NOT_OPEN where the window opens later than the claim may wait: beside programs that record no windows.
+ * It waits for a window that opens later, and says so.
+ * @throws SnowleaseError WINDOW_NOT_OPEN where that is later than the claim may wait.
  */
 export async function holdLease(config: Config, signal: AbortSignal): Promise<HeldLease> {
   const { openLease } = await import("../../snowlease.ts");
@@ -43,6 +48,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   /** Whether a renewal was sent since the last extension of the window. */
   let tried = false;
   let mayBeUsed = true;
+  const begun = bothClocks(systemClock);
   const watched: Registry = {
     ...registry,
     async claim(request) {
@@ -64,9 +70,15 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
       }
       return answer;
     },
-    release: (request) => registry.release(mayBeUsed ? request : { ...request, used: { until: lease.from } }),
+    release(request) {
+      // After a jump of the clock, this process may be a copy: its original may have run the program.
+      const isUnused = !mayBeUsed && jumpBetween(begun, bothClocks(systemClock)) < stepTolerance;
+      return registry.release(isUnused ? { ...request, used: { until: lease.from } } : request);
+    },
   };
-  const opening = openLease({ ...config, registry: watched, onLost: "stop" }, { signal, argv: [] });
+  // The mode is that of a generator: here programs make the IDs, and none of them may lead its clock.
+  const terms = { ...config, registry: watched, onLost: "stop", mode: "wall" } as const;
+  const opening = openLease(terms, { signal, argv: [], onWait: tellWait });
   const lease = await opening.catch(async (error: unknown) => {
     await closeRegistry();
     throw error;
@@ -92,7 +104,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   }
 
   const wait = lease.from - Date.now();
-  if (wait > 0) await refuse(opensLater(lease.workerId, lease.from, wait));
+  if (wait > 0) await refuse(opensLater(lease.workerId, lease.from, wait, config));
   // The claim, and to open the registry for it, may have taken most of a short window on a busy machine.
   if (left() <= window / 2) await lease.renew();
   if (left() <= margin) {
@@ -140,8 +152,22 @@ function notOpen({ workerId, from }: Lease): SnowleaseError {
   return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; correct the clock, then start again.`);
 }
 
-/** The window has yet to open, and nothing waits for it. */
-export function opensLater(workerId: number, opens: number, retryAfterMs: number): SnowleaseError {
-  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms`;
-  return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; wait for it with \`--claim-timeout\`.`, { retryAfterMs });
+/** For `--help`. */
+export const waitRule: string =
+  "Where the window of the worker ID opens later, as on a host that moves from another scheme, it says so on stderr and waits: until `--claim-timeout`, by default for maxWindow + maxClockSkew.";
+
+/** Tells an operator why a start takes its time. */
+export function tellWait(workerId: number, opens: number, wait: number): void {
+  if (wait < leastTold) return;
+  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${Math.ceil(wait)} ms: waiting for it`;
+  process.stderr.write(`snowlease: ${what}. Until then, a program without a lease may have used this worker ID.\n`);
+}
+
+/** The window opens later than this start may wait. */
+export function opensLater(workerId: number, opens: number, retryAfterMs: number, { sources }: Config): SnowleaseError {
+  const flag = sources.claimTimeout?.text;
+  const limit = flag === undefined ? "later than a start waits by default" : `later than ${flag} lets this start wait`;
+  const advice = flag === undefined ? "wait longer with `--claim-timeout`" : `leave ${flag} out, or allow more`;
+  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${Math.ceil(retryAfterMs)} ms`;
+  return new SnowleaseError("WINDOW_NOT_OPEN", `${what}, ${limit}; ${advice}.`, { retryAfterMs });
 }

@@ -1,4 +1,5 @@
-import type { HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
+import type { HistoryRow, HolderLabel, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { checkPlan, countsHere, grouped, hostText, type Plan, type PlannedHost, pinsOf } from "./plan.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { recordsOf } from "../workers.ts";
@@ -6,10 +7,10 @@ import { isOurs, type MigrationRequest } from "./apply.ts";
 import type { SourceContents, Maker } from "./source.ts";
 
 /**
- * moved: has claimed. old: never did since the plan was made, or makes IDs the old way again. conflict: the same, and another one uses
- * its number, too.
+ * moved: has a lease whose window it has used. stopped: had one since the plan was made, and has none now: it may make IDs the old way
+ * again. old: never used one, or is known to make IDs the old way again. conflict: the same, and another one uses its number, too.
  */
-type HostState = "moved" | "old" | "conflict";
+type HostState = "moved" | "stopped" | "old" | "conflict";
 
 /** A host of a plan, or one that its source has shown since. */
 interface KnownHost extends PlannedHost {
@@ -25,8 +26,10 @@ interface Claimed {
 
 interface HostStatus extends KnownHost {
   readonly state: HostState;
-  /** Its last claim. */
+  /** Its last claim whose window it has used. */
   readonly claimed?: Claimed | undefined;
+  /** A later claim whose window it has not used: it waits for that to open, or its start failed. */
+  readonly unused?: Claimed | undefined;
   /** Other users of its worker ID. */
   readonly rivals?: readonly string[] | undefined;
 }
@@ -36,6 +39,7 @@ export interface MigrationStatus {
   /** Those of the plan, and those that the source has shown since. */
   readonly hosts: readonly HostStatus[];
   readonly moved: number;
+  readonly stopped: number;
   readonly old: number;
   readonly conflict: number;
   /** Worker IDs that the plan pins and that are not pinned: hosts on the old scheme are in danger. */
@@ -55,13 +59,14 @@ const overlap = 5000;
 /** The progress of the hosts of a plan. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
 export async function migrationStatus({ registry, plan, named, findings }: MigrationRequest): Promise<MigrationStatus> {
   const { namespace } = plan;
-  const { layout, maxClockSkew } = await presentNamespace(registry, namespace);
+  const info = await presentNamespace(registry, namespace);
+  const { layout, maxClockSkew } = info;
   checkPlan(plan, named, layout);
   const { clock } = await registry.ping();
   const records = await recordsOf(registry, namespace);
   const hosts: readonly KnownHost[] =
     findings === undefined ? plan.hosts : [...plan.hosts, ...startedSince(plan, findings, records)];
-  const claims = await claimsSince(registry, { ...plan, hosts }, records, maxClockSkew);
+  const { claims, attempts, running } = await claimsSince(registry, { ...plan, hosts }, records, info);
   const usedUntil = new Map(findings?.makers.map((maker) => [makerKey(maker), maker.usedUntil ?? 0]));
   /** The claim of a host that has moved. */
   const claimOf = (host: KnownHost): Claimed | undefined => {
@@ -79,19 +84,25 @@ export async function migrationStatus({ registry, plan, named, findings }: Migra
   const stated = hosts.map((host): HostStatus => {
     const moved = claimOf(host) !== undefined;
     const claimed = claims.get(keyOf(host));
+    const attempt = attempts.get(keyOf(host));
+    const unused = attempt !== undefined && attempt.at > (claimed?.at ?? -1) ? attempt : undefined;
     const others = moved ? [] : (left.get(host.workerId) ?? []).filter((other) => other !== host);
-    const { state, holder } = (here ? records.get(host.workerId) : undefined) ?? {};
-    // What a host had before it has moved was pinned: only what it got since can be another one's lease.
-    const leased = state === "live" && (!moved || (host.fresh === true && holder?.ip !== host.address));
+    const record = here ? records.get(host.workerId) : undefined;
+    const holder = record?.holder;
+    // What a host had before it has moved was pinned: only what it got since can be another one's lease. Its own start is no rival.
+    const isOthers = holder?.ip !== host.address || (record !== undefined && hasUsed(record));
+    const leased = record?.state === "live" && (moved ? host.fresh === true && holder?.ip !== host.address : isOthers);
     const rivals = [...others.map(hostText), ...(leased ? [`${holder?.host} (${holder?.ip}), in the registry`] : [])];
-    if (rivals.length > 0) return { ...host, claimed, state: "conflict", rivals };
-    return { ...host, claimed, state: moved ? "moved" : "old" };
+    if (rivals.length > 0) return { ...host, claimed, unused, state: "conflict", rivals };
+    const inUse = running.has(keyOf(host)) ? "moved" : "stopped";
+    return { ...host, claimed, unused, state: moved ? inUse : "old" };
   });
   const count = (state: HostState): number => stated.filter((host) => host.state === state).length;
   const unpinned = [...pinsOf(plan).keys()].filter((workerId) => records.get(workerId)?.pinned === undefined);
   return {
     hosts: stated,
     moved: count("moved"),
+    stopped: count("stopped"),
     old: count("old"),
     conflict: count("conflict"),
     unpinned,
@@ -121,33 +132,66 @@ function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): Migra
   return { kept: leased.first - 1 - highest, used: Math.max(0, reach.highest - highest) };
 }
 
-/** The last claim of each host since the plan was made, or its present claim. */
+/**
+ * Whether its last holder has used its window: it reported an ID, or the registry heard of it when the window was open, and it did not
+ * give the window back unused. A start that is refused, fails or still waits has not.
+ */
+function hasUsed({ from, until, seenClock, checkpoint }: WorkerRecord): boolean {
+  return checkpoint !== undefined || (until > from && seenClock >= from);
+}
+
+/** The same for a claim in the history, which does not tell when its holder was last heard of. Where that is unclear, it has not. */
+function wasUsed({ from, until, claimedAt, end, endedAt = 0 }: HistoryRow, { maxWindow }: NamespaceInfo): boolean {
+  const wasOpen = from <= claimedAt || (end === "released" ? endedAt >= from : until > from + maxWindow);
+  return until > from && wasOpen;
+}
+
+/** What the registry knows of the claims of hosts: all by `keyOf`. */
+interface HostClaims {
+  /** The last one of each since the plan was made, or its present one, whose window it has used. */
+  readonly claims: ReadonlyMap<string, Claimed>;
+  /** The last one of each whose window it has not used. */
+  readonly attempts: ReadonlyMap<string, Claimed>;
+  /** Hosts that use the window of a lease now. */
+  readonly running: ReadonlySet<string>;
+}
+
 async function claimsSince(
   registry: Registry,
   { namespace, createdAt, hosts }: Plan,
   records: ReadonlyMap<number, WorkerRecord>,
-  maxClockSkew: number,
-): Promise<ReadonlyMap<string, Claimed>> {
+  info: NamespaceInfo,
+): Promise<HostClaims> {
   const wanted = new Set(hosts.map(keyOf));
-  const found = new Map<string, Claimed>();
-  const note = (workerId: number, holder: HolderLabel | undefined, at: number = 0): void => {
-    // A host whose address is not known is known by its name.
-    for (const key of [holder?.ip ?? "", `host ${holder?.host}`]) {
-      if (wanted.has(key) && (found.get(key)?.at ?? -1) < at) found.set(key, { workerId, at });
-    }
+  const [claims, attempts] = [new Map<string, Claimed>(), new Map<string, Claimed>()];
+  const running = new Set<string>();
+  // A host whose address is not known is known by its name.
+  const keysOf = (holder: HolderLabel | undefined): readonly string[] =>
+    [holder?.ip ?? "", `host ${holder?.host}`].filter((key) => wanted.has(key));
+  const note = (
+    found: Map<string, Claimed>,
+    workerId: number,
+    holder: HolderLabel | undefined,
+    at: number = 0,
+  ): void => {
+    for (const key of keysOf(holder)) if ((found.get(key)?.at ?? -1) < at) found.set(key, { workerId, at });
   };
   const recent = [...records.values()].filter(({ claimedAt = 0 }) => claimedAt >= createdAt);
   const live = [...records.values()].filter(({ state }) => state === "live");
-  for (const { workerId, holder, claimedAt } of [...recent, ...live]) note(workerId, holder, claimedAt);
+  for (const record of [...recent, ...live]) {
+    note(hasUsed(record) ? claims : attempts, record.workerId, record.holder, record.claimedAt);
+  }
+  for (const { holder } of live.filter(hasUsed)) for (const key of keysOf(holder)) running.add(key);
   // A host that is still missing may have had a number that another one has now. No window of a claim since then ended before this.
-  const from = createdAt - maxClockSkew - 1;
-  for (const { workerId } of recent) {
-    if (found.size === wanted.size) break;
+  const from = createdAt - info.maxClockSkew - 1;
+  for (const { workerId, fence } of recent) {
+    if (claims.size === wanted.size) break;
     for (const row of await registry.history(namespace, workerId, { from })) {
-      if (row.claimedAt >= createdAt) note(workerId, row.holder, row.claimedAt);
+      if (row.claimedAt < createdAt || row.fence === fence) continue;
+      note(wasUsed(row, info) ? claims : attempts, workerId, row.holder, row.claimedAt);
     }
   }
-  return found;
+  return { claims, attempts, running };
 }
 
 /** What a host's claims are found by. */
