@@ -176,12 +176,12 @@ describe("the doctor", () => {
 
   test("finds what would keep a lease from being renewed, without one", async () => {
     await claim({ first: 0, last: 1023 });
-    const renew = async (): Promise<never> => {
-      throw new SnowleaseError("QUARANTINE", "Wait a while.");
+    const rehearse = async (): Promise<never> => {
+      throw new SnowleaseError("FORBIDDEN", "You may only read.");
     };
-    expect((await examined(remote({ renew })))["renewal"]).toMatchObject({
+    expect((await examined(remote({ rehearse })))["renewal"]).toMatchObject({
       status: "fail",
-      detail: "QUARANTINE: Wait a while.",
+      detail: "FORBIDDEN: You may only read.",
     });
     const before = await registry.workers("default");
     expect((await examined())["renewal"]).toMatchObject({ status: "ok" });

@@ -96,13 +96,18 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return { record, stored };
   }
 
+  /** No claim has the fence 0: such a request only tests whether renewals work. It begins no quarantine, as a holder's request may. */
+  async function rehearsed(namespace: string, workerId: number): Promise<never> {
+    await registry.rehearse?.(namespace);
+    throw await lost({ namespace, workerId, fence: 0 });
+  }
+
   async function lost(
     { namespace, workerId, fence }: Omit<ClaimKey, "fence" | "token"> & { readonly fence?: number | undefined },
     { reason = "taken", doubt }: Omit<Lost, "outcome"> = {},
   ): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
     const facts = { namespace, workerId, fence, reason };
-    // No claim has the fence 0: such a request only tests whether renewals work.
     if (fence !== 0) log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
     const why = doubt !== undefined && (reason === "taken" || reason === "released") ? endedEarly : losses[reason];
     const span = doubt && `; its IDs from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
@@ -206,6 +211,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
 
     route(leases.renew, async ({ namespace, workerId, body, visit, receipt: sent }) => {
       const { token, now, turn, nextTurn, sentTurns } = body;
+      if (body.fence === 0) return rehearsed(namespace, workerId);
       const receipt = await receipts.verified(namespace, sent);
       if (body.windowMs !== undefined) checkWindowLength("windowMs", body.windowMs, await layoutOf(namespace));
       const { record, stored } = lookAt(namespace, workerId, body.fence);

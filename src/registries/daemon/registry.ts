@@ -205,6 +205,12 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return (await call(namespaces.prune, { namespace }, { body: { before }, repeatable: false })).pruned;
     },
 
+    /** Renews with the fence 0, which no claim has: the daemon rehearses that, and answers that such a claim is over. */
+    async rehearse(namespace) {
+      const body = { token: "0".repeat(32), fence: 0, now: Date.now() };
+      await orLost(call(leases.renew, { namespace, workerId: 0 }, { body }), () => ({ outcome: "renewed" }));
+    },
+
     endQuarantine({ namespace, era }) {
       return call(namespaces.endQuarantine, { namespace }, { body: { era } });
     },
