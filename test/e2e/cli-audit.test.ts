@@ -251,7 +251,10 @@ describe("what does not fit memory", () => {
   ] as const)("is gone at %s", async (signal, code) => {
     const running = sandbox.start(["audit"]);
     running.write(many);
-    await until(() => openFiles(running.pid).some((path) => /\/tmp\/snowlease-\w+\/runs \(deleted\)$/.test(path)));
+    const isUnnamed = (): boolean =>
+      openFiles(running.pid).some((path) => /\/tmp\/snowlease-\w+\/runs \(deleted\)$/.test(path));
+    // Its folder goes a moment after the file.
+    await until(() => isUnnamed() && temporary().length === 0);
     running.signal(signal);
     expect(await running.ended).toMatchObject({ code, stdout: "", stderr: "" });
     expect(temporary()).toEqual([]);
