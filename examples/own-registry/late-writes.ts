@@ -1,0 +1,74 @@
+// Holds a document that can be put back to an older copy of itself against the contract, with a write on its way meanwhile:
+// `npx tsx examples/own-registry/late-writes.ts`. With `version++` in the place of the random number, two holders get one number.
+
+import { randomInt } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { conformance, type ConformanceSubject, type LateStore, runCheck } from "snowlease/conformance";
+import { type Document, documentRegistry } from "./document-registry.ts";
+
+/** A document in memory. Each write draws its version: a counted one comes again when an older copy is put back. */
+class MemoryDocument implements Document {
+  #content = { version: 0, text: "" };
+
+  async read(): Promise<{ readonly version: number; readonly text: string }> {
+    return this.#content;
+  }
+
+  async replace(version: number, text: string): Promise<boolean> {
+    if (version !== this.#content.version) return false;
+    this.#content = { version: randomInt(2 ** 47), text };
+    return true;
+  }
+
+  copy(): () => void {
+    const kept = this.#content;
+    return () => void (this.#content = kept);
+  }
+}
+
+/** A client whose writes can be kept on their way. */
+function late(document: MemoryDocument): LateStore {
+  let kept = Promise.resolve();
+  let isKept = (): void => undefined;
+  let arrive = (): void => undefined;
+  const slow: Document = {
+    read: () => document.read(),
+    async replace(version, text) {
+      isKept();
+      await kept;
+      return document.replace(version, text);
+    },
+  };
+  return {
+    registry: documentRegistry(slow),
+    keepNext() {
+      kept = new Promise((resolve) => (arrive = resolve));
+      return new Promise((resolve) => (isKept = resolve));
+    },
+    copy: async () => {
+      const putBack = document.copy();
+      return async () => putBack();
+    },
+    arrive: () => arrive(),
+  };
+}
+
+async function subject(): Promise<ConformanceSubject> {
+  const document = new MemoryDocument();
+  return {
+    namespace: "orders",
+    open: async () => documentRegistry(document),
+    pause: sleep,
+    now: Date.now,
+    late: async () => late(document),
+  };
+}
+
+const count = { passed: 0, skipped: 0, failed: 0 };
+for (const check of conformance.filter(({ needs = [] }) => needs.includes("late-writes"))) {
+  const result = await runCheck(check, subject);
+  count[result.outcome] += 1;
+  if (result.outcome === "failed") console.log(`FAILED: ${result.title}: ${String(result.error)}`);
+}
+console.log(count);
+process.exitCode = count.failed === 0 ? 0 : 1;
