@@ -12,12 +12,13 @@ import { openConnection } from "../../src/registries/zookeeper/connection.ts";
 import { readNode, ZooKeeperStore } from "../../src/registries/zookeeper/store.ts";
 import type { Grant } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
+import { patience } from "../support/patience.ts";
 import { deleteAll } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 async function openStore(ensemble: ZooKeeper): Promise<ZooKeeperStore> {
   const address = parseAddress(ensemble.url()) as ServerAddress;
-  const connection = await openConnection(address, readZooKeeperSettings(address), 5000);
+  const connection = await openConnection(address, readZooKeeperSettings(address), patience);
   return new ZooKeeperStore(connection, "");
 }
 
@@ -49,50 +50,54 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
     });
   });
 
-  test("what was read before an older directory is put back is not written behind that: versions come again", async () => {
-    const ensemble = await ZooKeeper.start();
-    onTestFinished(() => ensemble.remove());
-    const [server] = ensemble.servers;
-    if (server === undefined) throw new Error("there is no server");
-    const kept = join(server.process.folder, "kept");
-    const restarted = async (work: () => void): Promise<void> => {
-      await server.process.kill();
-      work();
-      await server.start();
-      await ensemble.serving();
-    };
-    const store = await openStore(ensemble);
-    const registry = await openZooKeeper(ensemble.url());
-    onTestFinished(async () => void (await Promise.all([store.close(), registry.close()])));
-    await registry.init({ namespace: "orders", layout: layouts.westid.fingerprint, new: true });
-    const claimed = (host: string): Promise<Grant> => {
-      const holder = { host, ip: "192.0.2.1", pid: 1, instance: "" };
-      return granted(registry, claimRequest({ holder, pool: { first: 0, last: 0 } }));
-    };
-    await restarted(() => cpSync(server.data, kept, { recursive: true }));
-    await claimed("alpha");
+  test(
+    "what was read before an older directory is put back is not written behind that: versions come again",
+    { timeout: patience },
+    async () => {
+      const ensemble = await ZooKeeper.start();
+      onTestFinished(() => ensemble.remove());
+      const [server] = ensemble.servers;
+      if (server === undefined) throw new Error("there is no server");
+      const kept = join(server.process.folder, "kept");
+      const restarted = async (work: () => void): Promise<void> => {
+        await server.process.kill();
+        work();
+        await server.start();
+        await ensemble.serving();
+      };
+      const store = await openStore(ensemble);
+      const registry = await openZooKeeper(ensemble.url(), patience);
+      onTestFinished(async () => void (await Promise.all([store.close(), registry.close()])));
+      await registry.init({ namespace: "orders", layout: layouts.westid.fingerprint, new: true });
+      const claimed = (host: string): Promise<Grant> => {
+        const holder = { host, ip: "192.0.2.1", pid: 1, instance: "" };
+        return granted(registry, claimRequest({ holder, pool: { first: 0, last: 0 } }));
+      };
+      await restarted(() => cpSync(server.data, kept, { recursive: true }));
+      await claimed("alpha");
 
-    const writes: unknown[] = [];
-    await store.run(async (tried) => {
-      // Another attempt would read what stands there by then.
-      if (writes.length > 0) return;
-      const attempt = new ZooKeeperAttempt(store, "orders", tried);
-      const [before] = (await attempt.snapshot("renew", [0])).records;
-      if (before === undefined) throw new Error("there is no record");
-      await restarted(() => {
-        rmSync(server.data, { recursive: true });
-        cpSync(kept, server.data, { recursive: true });
+      const writes: unknown[] = [];
+      await store.run(async (tried) => {
+        // Another attempt would read what stands there by then.
+        if (writes.length > 0) return;
+        const attempt = new ZooKeeperAttempt(store, "orders", tried);
+        const [before] = (await attempt.snapshot("renew", [0])).records;
+        if (before === undefined) throw new Error("there is no record");
+        await restarted(() => {
+          rmSync(server.data, { recursive: true });
+          cpSync(kept, server.data, { recursive: true });
+        });
+        await claimed("beta");
+        const nodes = store.nodes("orders");
+        const { read: present } = await store.read(nodes, (session) => readNode(session, nodes, 0));
+        expect(present).toMatchObject({ version: before.version, record: { holder: { host: "beta" } } });
+        const after = { ...before.record, until: before.record.until + 1 };
+        writes.push(await attempt.renew({ before, after }).catch((error: unknown) => error));
       });
-      await claimed("beta");
-      const nodes = store.nodes("orders");
-      const { read: present } = await store.read(nodes, (session) => readNode(session, nodes, 0));
-      expect(present).toMatchObject({ version: before.version, record: { holder: { host: "beta" } } });
-      const after = { ...before.record, until: before.record.until + 1 };
-      writes.push(await attempt.renew({ before, after }).catch((error: unknown) => error));
-    });
-    expect(writes).toEqual([expect.any(Beaten)]);
-    expect((await registry.worker("orders", 0))?.holder?.host).toBe("beta");
-  });
+      expect(writes).toEqual([expect.any(Beaten)]);
+      expect((await registry.worker("orders", 0))?.holder?.host).toBe("beta");
+    },
+  );
 
   test("nodes that an operator deletes are missed by the next renewal, and every claim waits", async () => {
     const ensemble = await ZooKeeper.start();
