@@ -235,8 +235,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
   test("without the record of one worker ID: its holder loses the lease, and nobody gets the number", async () => {
     await begin();
     const { holder, begun } = await holders.run(url, { pool: "0-1", operationTimeout: 10_000 });
+    // Its renewal would prove that the record is gone, and begin a quarantine.
+    holder.signal("SIGSTOP");
     await server.client().del(`workerId/${namespace}:window:${begun.workerId}`);
     const refusal = await registry.claim(claimRequest({ workerId: begun.workerId, window: 500 }));
+    holder.signal("SIGCONT");
     expect(refusal).toMatchObject({ outcome: "foreign", workerId: begun.workerId });
     const back = await eventually(
       () => holder.ask("state"),
