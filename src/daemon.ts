@@ -29,6 +29,8 @@ import { tokenFile } from "./http/access/tokens.ts";
 import { allSteps, ownLeases } from "./ops/ids.ts";
 import { receiptKeyFile } from "./http/access/receipt-keys.ts";
 import { recalling } from "./registries/recall.ts";
+import { storeOfRegistry } from "./registries/index.ts";
+import { scopeText } from "./rule/scope.ts";
 import { checkLongest, type LazyRegistry } from "./registries/lazy.ts";
 
 /** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
@@ -98,6 +100,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     if ("open" in registry) await registry.open();
     const { socket } = options;
     log.info({ event: "listening", url, socket, registry: registry.kind }, "listening");
+    void tellScope(parts);
     const close = closer(servers, parts, options.drainTimeout);
     return { url, socket, close, reload: reloader(servers, parts, options) };
   } catch (error) {
@@ -235,6 +238,19 @@ async function listen(
     await serve((server) => listenOnSocket(server, socket, checkFolder));
   }
   return url;
+}
+
+/**
+ * Tells operators who shares the worker IDs, as soon as the registry answers. A file is of one host: with a daemon on each of several hosts,
+ * each on a file of its own, all of them grant the same worker IDs.
+ */
+async function tellScope({ registry, log }: Parts): Promise<void> {
+  const scope = await registry.scope?.("default").catch(() => undefined);
+  if (scope === undefined) return;
+  const advice = storeOfRegistry(registry.kind)?.usesHostClock
+    ? " A daemon on another host needs a `pool` of its own, which no other daemon has, or a registry that all daemons reach."
+    : "";
+  log.info({ event: "scope", scope }, `${scopeText(`all who use this daemon, and ${scope}`)}${advice}`);
 }
 
 function closer(

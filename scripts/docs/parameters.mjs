@@ -4,15 +4,22 @@ import { table } from "./table.mjs";
 /** The pages whose name is not the store's. */
 const names = { http: "daemon", mysql: "sql", oracle: "sql", postgres: "sql" };
 
-/** The page of each store that has parameters of its own. */
-export const parameterPages = Object.values(stores)
-  .filter(({ parameters }) => parameters !== undefined)
-  .map((store) => ({
-    page: `docs/registries/${names[store.kind] ?? store.kind}.md`,
-    parameters: () => tableOf(store),
-  }));
+/** The pages, each with all parameters of its stores. */
+export const parameterPages = [...parametersByPage()].map(([name, parameters]) => ({
+  page: `docs/registries/${name}.md`,
+  parameters: () => tableOf(parameters),
+}));
 
-function tableOf({ parameters }) {
+function parametersByPage() {
+  const pages = new Map();
+  for (const { kind, parameters } of Object.values(stores)) {
+    const name = names[kind] ?? kind;
+    if (parameters !== undefined) pages.set(name, { ...pages.get(name), ...parameters });
+  }
+  return pages;
+}
+
+function tableOf(parameters) {
   const rows = Object.entries(parameters).map(([name, { default: byDefault, meaning }]) => {
     return [`\`${name}\``, byDefault === undefined ? "none" : `\`${byDefault}\``, meaning];
   });

@@ -52,6 +52,21 @@ DELETE FROM {history} WHERE newest = 0 AND until_ms < :before ORDER BY until_ms,
 -- name: meta.exists
 SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
 
+-- name: meta.schema
+-- A database has none.
+SELECT NULL AS schema_name;
+
+-- name: meta.elsewhere
+-- In the databases that this user may look at.
+SELECT table_schema AS database_name FROM information_schema.tables
+WHERE table_name = :table_name AND table_schema <> DATABASE()
+ORDER BY 1
+LIMIT 10;
+
+-- name: meta.databases
+-- A session sees those that it can: there are no others to connect to.
+SELECT NULL AS database_name FROM dual WHERE 1 = 0;
+
 -- name: meta.lock
 -- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
 SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;

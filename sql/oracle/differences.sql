@@ -18,6 +18,21 @@ WHERE object_name = UPPER(:table_name)
   AND object_type IN ('TABLE', 'VIEW', 'SYNONYM')
   AND owner IN (SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA'), 'PUBLIC');
 
+-- name: meta.schema
+SELECT SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') AS schema_name FROM dual;
+
+-- name: meta.elsewhere
+-- Where this user may read them.
+SELECT owner AS schema_name
+FROM all_objects
+WHERE object_name = UPPER(:table_name) AND object_type = 'TABLE' AND owner <> SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')
+ORDER BY 1
+FETCH FIRST 10 ROWS ONLY;
+
+-- name: meta.databases
+-- A session sees those that it can: there are no others to connect to.
+SELECT NULL AS database_name FROM dual WHERE 1 = 0;
+
 -- name: meta.lock
 -- Locks nothing: a lock that outlives the commits of the schema's statements takes PL/SQL. Several processes may run each of these
 -- statements at once, and again; the last one, which notes the version, takes effect once.

@@ -5,6 +5,10 @@
 -- years.
 ALTER SESSION SET NLS_COMP = 'BINARY' NLS_SORT = 'BINARY' NLS_CALENDAR = 'GREGORIAN'
 
+-- name: schema
+-- In the place of the user's own.
+ALTER SESSION SET CURRENT_SCHEMA = {schema}
+
 -- name: open
 -- A standby takes no writes, or forgets them again.
 SELECT

@@ -9,6 +9,29 @@ LIMIT :limit
 -- name: meta.exists
 SELECT count(*)::int AS present FROM pg_catalog.pg_class WHERE oid = to_regclass(:table_name);
 
+-- name: meta.schema
+-- With the tables, or the one in which they would be made.
+SELECT coalesce(
+  (SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = to_regclass(:table_name)),
+  current_schema()
+)::text AS schema_name;
+
+-- name: meta.elsewhere
+-- Also those whose tables this user may not read.
+SELECT n.nspname::text AS schema_name
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = :table_name AND c.relkind IN ('r', 'p') AND c.oid IS DISTINCT FROM to_regclass(:own_name)::oid
+ORDER BY 1
+LIMIT 10;
+
+-- name: meta.databases
+-- The other ones that this user may connect to.
+SELECT datname::text AS database_name FROM pg_catalog.pg_database
+WHERE datname <> current_database() AND datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')
+ORDER BY 1
+LIMIT 100;
+
 -- name: meta.lock
 -- One `init` at a time; the transaction's end lets the next one go on.
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:table_name));

@@ -3,8 +3,8 @@
 -- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
 --   receipt ('': there is none) | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
 --   | refused info | quarantine until clock | look N:fence process... (say which of these processes of the caller's place are alive)
---   | unfiled (claim again: each call files some records)
--- include: namespace quarantine records marks receipts unused pins bands foreign
+--   | unfiled (claim again: each call files some records) | elsewhere databases (their numbers: the caller may mean one of these)
+-- include: namespace elsewhere quarantine records marks receipts unused pins bands foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
 local token = ARGV[1] -- made for this claim, as a hash
@@ -35,6 +35,7 @@ local mark = ARGV[25] -- random digits for an era that begins
 local id = ARGV[26] -- of a namespace that is made
 local receiptKey = ARGV[27] -- of a namespace that is made
 local recall = ARGV[28] -- the receipt of a claim that the caller remembers; '': there is none
+local database = ARGV[29] -- of this connection; '': there are no others
 
 -- How far into an index a claim looks: `look` in rule/pool.ts.
 local look = 8
@@ -49,6 +50,13 @@ local passed = math.min(clock, now)
 
 local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
+end
+
+if isUnheardOf() then
+  local elsewhere = databasesElsewhere(database)
+  if #elsewhere > 0 then
+    return { 'elsewhere', 'databases', table.concat(elsewhere, ' ') }
+  end
 end
 
 -- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.

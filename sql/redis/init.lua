@@ -1,8 +1,8 @@
 -- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
 -- quarantine, unless an operator says that it never existed.
 --
--- answers: ready info | exists key quarantineEnd?
--- include: namespace quarantine unused
+-- answers: ready info | exists key quarantineEnd? | elsewhere databases (their numbers: the caller may mean one of these)
+-- include: namespace elsewhere quarantine unused
 
 -- KEYS[1]: the prefix of the namespace's keys
 local layout = ARGV[1] -- its fingerprint
@@ -14,6 +14,14 @@ local found = ARGV[6] -- a key that contradicts this, from find-key.lua; '': the
 local mark = ARGV[7] -- random digits for an era that begins
 local id = ARGV[8] -- of a namespace that is made
 local receiptKey = ARGV[9] -- of a namespace that is made
+local database = ARGV[10] -- of this connection; '': there are no others, or an operator says that this is another registry
+
+if isUnheardOf() then
+  local elsewhere = databasesElsewhere(database)
+  if #elsewhere > 0 then
+    return { 'elsewhere', 'databases', table.concat(elsewhere, ' ') }
+  end
+end
 
 if isNew == '1' then
   local first, last = rangeAt(0)

@@ -36,6 +36,19 @@ export const read: Call<NamespaceInfo> = {
   problems: ["NOT_FOUND"],
 };
 
+export const scope: Call<{ readonly scope: string }> = {
+  method: "GET",
+  path: "/v1/:namespace/scope",
+  summary: "Among whom the worker IDs of a namespace are unique, also of one that does not exist yet",
+  access: "any",
+  answer: answer({
+    scope: z
+      .string()
+      .describe("A phrase, such as: all who use schema `public` of database `app` on PostgreSQL db1:5432"),
+  }),
+  problems: ["NOT_FOUND"],
+};
+
 export const init: Call<NamespaceInfo, InitBody> = {
   method: "PUT",
   path: "/v1/:namespace",
@@ -48,6 +61,11 @@ export const init: Call<NamespaceInfo, InitBody> = {
     new: flag
       .describe(
         "Your word that this namespace never existed: refused where the registry knows anything of it. Without it, Redis creates the namespace in quarantine. Default false.",
+      )
+      .optional(),
+    separate: flag
+      .describe(
+        "Your word that the IDs of this namespace never meet those of one of its name that the daemon sees elsewhere: in another schema or database of its server. Default false.",
       )
       .optional(),
   }),

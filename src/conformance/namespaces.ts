@@ -66,6 +66,19 @@ export const namespaces: readonly ConformanceCheck[] = [
     equal(await trial.describe(), info, "all that is known of it");
   }),
 
+  check(
+    "the scope is one phrase, the same for every client, and for a namespace that does not exist yet",
+    async (trial) => {
+      const { namespace, registry } = trial;
+      if (registry.scope === undefined) return;
+      const other = await trial.another();
+      const scope = await registry.scope(namespace);
+      ensure(/^\S[^\n]*[^\s.]$/.test(scope), "a phrase in one line, which a sentence can end with", scope);
+      equal(await other.scope?.(namespace), scope, "what another client is told");
+      equal(await other.scope?.(`${namespace}_none`), scope, "what is told of a namespace that does not exist");
+    },
+  ),
+
   check("a different layout is LAYOUT_MISMATCH, and changes nothing", async (trial) => {
     await refuses("LAYOUT_MISMATCH", "`init` with another layout", trial.init({ layout: otherLayout }));
     await refuses("LAYOUT_MISMATCH", "a claim with another layout", trial.ask({ layout: otherLayout }));

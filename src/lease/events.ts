@@ -26,6 +26,8 @@ export interface LeaseEvents {
   };
   /** The wall clock jumped by `by` ms against the monotonic one. */
   "clock.jump": { readonly by: number };
+  /** Among whom the worker IDs are unique, one sentence: see `Registry.scope`. Told to each listener once, where the registry knows. */
+  scope: { readonly text: string };
   /** The registry may have forgotten writes and grants nothing until the quarantine ends. */
   quarantine: { readonly error: SnowleaseError };
 }

@@ -9,6 +9,7 @@ import type { Layout } from "../id/layout.ts";
 import { quarantineRetryIn } from "./quarantine-retry.ts";
 import { freshToken, HolderTurns } from "./turns.ts";
 import { renewalPause } from "./window-length.ts";
+import { scopeText } from "../rule/scope.ts";
 import type { BlocksRequest, ClaimKey, Grant, LossReason, Lost, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
@@ -132,10 +133,24 @@ export class Lease implements LeaseView {
     return this.#host.clock;
   }
 
-  /** Adds a listener for an event; returns the function that removes it. A listener for `acquired` is also called at once. */
+  /**
+   * Adds a listener for an event; returns the function that removes it. A listener for `acquired` is also called at once; one for `scope`
+   * once, after the registry was asked.
+   */
   on<Name extends keyof LeaseEvents>(name: Name, listener: (event: LeaseEvents[Name]) => void): () => void {
     if (name === "acquired") (listener as (event: LeaseEvents["acquired"]) => void)(this.#acquired);
+    if (name === "scope") return this.#onScope(listener as (event: LeaseEvents["scope"]) => void);
     return this.#events.on(name, listener);
+  }
+
+  /** Asks only where somebody wants to know. Programs can do without it, so they are not told why it is not known. */
+  #onScope(listener: (event: LeaseEvents["scope"]) => void): () => void {
+    let isRemoved = false;
+    const asked = this.#host.registry.scope?.(this.#options.namespace).catch(() => undefined);
+    void asked?.then((scope) => {
+      if (scope !== undefined && !isRemoved) listener({ text: scopeText(scope) });
+    });
+    return () => (isRemoved = true);
   }
 
   onChange(listener: () => void): () => void {

@@ -18,7 +18,7 @@ export interface Registry {
 
   /**
    * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits, or for
-   * `new` where a worker ID in it was used. Repeatable. A store that may have forgotten it creates it in quarantine, unless `new`.
+   * `new` where a worker ID in it was used, or without `separate` where one of its name is elsewhere. Repeatable. A store that may have forgotten it creates it in quarantine, unless `new`.
    */
   init(request: InitRequest): Promise<NamespaceInfo>;
 
@@ -125,6 +125,19 @@ export interface Registry {
   /** One round trip that tests reading and, where that is possible without a namespace, writing. */
   ping(): Promise<Pong>;
 
+  /**
+   * Among whom the worker IDs of a namespace are unique, also of one that does not exist yet, as a phrase: "all who use schema public of
+   * database app on PostgreSQL db1:5432". One URL may lead two programs to two registries, by user, working folder or home: this tells
+   * them apart. Absent where a registry does not know.
+   */
+  scope?(namespace: string): Promise<string>;
+
+  /**
+   * Where the same login sees other namespaces of this name, as phrases such as "schema app": programs that were led there get the same
+   * worker IDs. Absent where a registry cannot look.
+   */
+  elsewhere?(namespace: string): Promise<readonly string[]>;
+
   /** Closes the connection. Claims stay as they are. Repeatable. */
   close(): Promise<void>;
 }
@@ -135,6 +148,8 @@ export interface InitRequest extends Partial<NamespaceLimits> {
   readonly layout: string;
   /** An operator confirms that this namespace is new: no worker ID of it was ever used. Default false. */
   readonly new?: boolean | undefined;
+  /** An operator confirms that the IDs of this namespace never meet those of one of its name in `elsewhere`. Default false. */
+  readonly separate?: boolean | undefined;
 }
 
 /** An operator's request to end a quarantine. */

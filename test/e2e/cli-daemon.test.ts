@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "no
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { cliFile, type CliProcess, Sandbox } from "../support/cli.ts";
+import { cliFile, type CliProcess, Sandbox, withoutNotices } from "../support/cli.ts";
 
 let sandbox: Sandbox;
 beforeEach(() => {
@@ -110,7 +110,7 @@ describe("daemon", () => {
         cwd: sandbox.work,
         encoding: "utf8",
       });
-      expect({ line, status, stderr }).toEqual({ line, status: 0, stderr: "" });
+      expect({ line, status, stderr: withoutNotices(stderr) }).toEqual({ line, status: 0, stderr: "" });
       expect(stdout).not.toBe("");
     }
     await stop(daemon);

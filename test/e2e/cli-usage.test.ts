@@ -215,7 +215,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
       /windows of more than 600000 ms\. After such a loss, stop all holders, .* for 3620000 ms\.\n$/,
     );
     const usual = ["init", "--registry", sandbox.registry, "--namespace", "usual", "--max-window", "10m"];
-    expect(await sandbox.read(usual)).toMatch(/^Namespace usual is ready .*\n$/);
+    expect(await sandbox.read(usual)).toMatch(/^Namespace usual is ready .*\nWorker IDs are unique among .*\n$/);
     expect(await sandbox.read(["id", "-n", "1", "--registry", sandbox.registry, "--window", "11m"])).toMatch(/^\d+\n$/);
   });
 

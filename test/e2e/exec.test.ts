@@ -254,7 +254,9 @@ describe.skipIf(!existsSync(scriptProgram))("on a terminal", () => {
     writeFileSync(join(sandbox.work, "program.cjs"), script);
     const line = `exec "${process.execPath}" "${cliFile}" exec --registry "${sandbox.registry}" -- "${process.execPath}" program.cjs`;
     const running = sandbox.started(spawn(scriptProgram, ["-qefc", line, "/dev/null"], sandbox.surroundings()));
-    const [, group, parent] = (await running.line()).trim().split(" ");
+    let ready = "";
+    while (!ready.startsWith("ready ")) ready = await running.line();
+    const [, group, parent] = ready.trim().split(" ");
     expect(group).toBe(parent);
     running.write("\u0003");
     let said = "";

@@ -82,8 +82,8 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
     test("sessions compare bytes, by the calendar of the world, whatever the database does by default", async () => {
       const { servers, user, password, path } = parseAddress(server.url()) as SqlAddress;
       const [{ host, port } = { host: "", port: 0 }] = servers;
-      const place = { host, port, user, password, database: path, tls: false, tlsCa: undefined, beside: undefined };
-      const target = { ...place, poolSize: 1, operationTimeout: 5000 };
+      const place = { host, port, user, password, database: path, tls: false, tlsCa: undefined };
+      const target = { ...place, beside: undefined, schema: undefined, poolSize: 1, operationTimeout: 5000 };
       const session = oracle.connection(await oracle.load(undefined), target);
       await session.open();
       const text = "SELECT parameter, value FROM nls_session_parameters";
@@ -127,7 +127,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
 
     test("tables that somebody else made by hand, from what `init --print` shows", async () => {
       const namespace = newNamespace();
-      for (const statement of schemaText("oracle", namespace).split(/;\n\n|;$/)) {
+      for (const statement of schemaText({ kind: "oracle" }, namespace).split(/;\n\n|;$/)) {
         if (statement !== "") await server.query(statement);
       }
       const registry = await opened();

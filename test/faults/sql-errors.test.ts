@@ -219,7 +219,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
 
     test("tables that somebody else made by hand, for a user who may not", async () => {
       const namespace = `e${++tests}`;
-      for (const statement of schemaText(dialect, namespace).split(/;\n\n|;$/)) {
+      for (const statement of schemaText({ kind: dialect }, namespace).split(/;\n\n|;$/)) {
         if (statement !== "") await server.query(statement);
       }
       for (const table of ["assign", "window", "history", "meta"]) {

@@ -16,7 +16,17 @@ export interface CliResult {
   /** 128 + n where signal n ended it. */
   readonly code: number;
   readonly stdout: string;
+  /** Without the notices. */
   readonly stderr: string;
+}
+
+/** What a command line tells of its registry, besides everything else: that it made the file, and who shares the worker IDs. */
+const notice =
+  /^(?:snowlease: (?:warning: Made the registry file|Worker \d+\. Worker IDs are unique among)|\(node:\d+\) \[SNOWLEASE_NEW_REGISTRY\]) .*\n(?:\(Use `node --trace-warnings .*\n)?/gm;
+
+/** What stands in stderr without the notices. */
+export function withoutNotices(stderr: string): string {
+  return stderr.replace(notice, "");
 }
 
 interface RunOptions {
@@ -127,7 +137,7 @@ export class CliProcess {
       child.once("close", (code, signal) => {
         this.#over = true;
         const number = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
-        resolve({ code: number, stdout: this.#stdout, stderr: this.#stderr });
+        resolve({ code: number, stdout: this.#stdout, stderr: this.stderr });
       });
     });
   }
@@ -139,7 +149,12 @@ export class CliProcess {
   }
 
   get stderr(): string {
-    return this.#stderr;
+    return withoutNotices(this.#stderr);
+  }
+
+  /** What it told of its registry, line by line. */
+  get notices(): readonly string[] {
+    return this.#stderr.match(notice) ?? [];
   }
 
   get isOver(): boolean {

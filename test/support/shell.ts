@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { cliFile, type Sandbox, until } from "./cli.ts";
+import { cliFile, type Sandbox, until, withoutNotices } from "./cli.ts";
 import { root } from "./markdown.ts";
 
 const [ended, failed, answered] = ["\u0002", "\u0003", "\u0001"];
@@ -63,7 +63,7 @@ export class Shell {
     this.#tell(`source ${file} < /dev/null 2>&1; printf '\\002'`);
     await until(() => this.#output.includes(ended) || this.#bash.exitCode !== null);
     if (!this.#output.includes(ended)) throw new Error(`The shell ended: ${this.#output}`);
-    const [output = ""] = this.#output.split(ended);
+    const [output = ""] = withoutNotices(this.#output).split(ended);
     const parts = output.split(failed);
     return {
       output: parts.filter((_, i) => i % 2 === 0).join(""),

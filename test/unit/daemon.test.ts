@@ -131,7 +131,7 @@ test("a drain finishes what is in flight, takes nothing new, gives its own worke
   await drained;
   expect(closed).toBe(true);
   expect(await memory.worker("orders", 0)).toMatchObject({ state: "free", clean: true });
-  expect(lines.map(({ event }) => event)).toEqual(["listening", "draining", "claimed", "released", "stopped"]);
+  expect(lines.map(({ event }) => event)).toEqual(["listening", "scope", "draining", "claimed", "released", "stopped"]);
 });
 
 test("once its worker IDs are given back, a daemon claims none for whoever still asks", async () => {
@@ -208,6 +208,7 @@ test("a registry that fails on the way out is logged, and the daemon stops all t
   await daemon.close();
   expect(lines.map(({ message }) => message)).toEqual([
     "listening",
+    expect.stringMatching(/^Worker IDs are unique among all who use this daemon, and the generators of this process\./),
     "claimed",
     "draining",
     "could not give every worker ID back",
@@ -227,9 +228,11 @@ test("the life of the daemon's own lease is in the log, and no token", async () 
   await memory.forceRelease({ namespace: "orders", workerId: 0, force: true });
   // Past the next renewal, and not past the window: nobody can have worker 0 yet.
   await clock.advance(100);
-  await expect.poll(() => lines.map(({ event }) => event)).toEqual(["listening", "claimed", "lost", "switched"]);
-  expect(lines[1]).toMatchObject({ own: true, namespace: "orders", workerId: 0, fence: 1 });
-  expect(lines[3]).toMatchObject({ own: true, namespace: "orders", workerId: 1, previousWorkerId: 0 });
+  await expect
+    .poll(() => lines.map(({ event }) => event))
+    .toEqual(["listening", "scope", "claimed", "lost", "switched"]);
+  expect(lines[2]).toMatchObject({ own: true, namespace: "orders", workerId: 0, fence: 1 });
+  expect(lines[4]).toMatchObject({ own: true, namespace: "orders", workerId: 1, previousWorkerId: 0 });
   expect(tokens.length).toBe(2);
   for (const token of tokens) expect(JSON.stringify(lines)).not.toContain(token);
 });

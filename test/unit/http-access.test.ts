@@ -344,7 +344,7 @@ describe("a daemon with tokens", () => {
     writeFileSync(path, "half-written-secret");
     daemon.reload?.();
     expect(await status(url, "new")).toBe(200);
-    expect(logged.slice(1)).toMatchObject([
+    expect(logged.slice(2)).toMatchObject([
       { level: "info", event: "reloaded" },
       { level: "error", event: "not-reloaded", what: "tokens", err: { code: "CONFIG_INVALID" } },
     ]);

@@ -931,6 +931,7 @@ describe("the daemon itself", () => {
         "PUT /v1/{namespace}/pins",
         "DELETE /v1/{namespace}/pins",
         "GET /v1/{namespace}",
+        "GET /v1/{namespace}/scope",
         "PUT /v1/{namespace}",
         "POST /v1/{namespace}/prune",
         "POST /v1/{namespace}/quarantine/end",

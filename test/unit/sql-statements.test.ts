@@ -84,6 +84,7 @@ describe.each(dialects)("the statements of %s", (dialect) => {
       lock_timeout: "",
       idle_timeout: "",
       statement: "",
+      schema: "",
     };
     const texts = [...loadStatements(dialect).values(), ...loadMigrations(dialect).flat()];
     for (const text of texts) expect(named(text, names)).not.toMatch(/[{}]/);

@@ -16,7 +16,9 @@ beforeEach(() => {
   folder = newFolder();
   path = join(folder, "registry.db");
   warnings = [];
-  const note = ({ message }: Error): void => void warnings.push(message);
+  const note = (warning: NodeJS.ErrnoException): void => {
+    if (warning.code === "SNOWLEASE_EXPOSED") warnings.push(warning.message);
+  };
   process.on("warning", note);
   const umask = process.umask(0o022);
   onTestFinished(() => {

@@ -36,7 +36,11 @@ class Claimer {
         writeSync(1, JSON.stringify(await registry.claim({ ...request, holder, token, clock: Date.now() })) + "\\n");
       }
       await registry.close();`;
-    const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(
+      process.execPath,
+      ["--disable-warning=SNOWLEASE_NEW_REGISTRY", "--input-type=module", "-e", script],
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
     this.#process = child;
     this.done = once(child, "close");
     child.stderr.on("data", (chunk) => (this.stderr += String(chunk)));

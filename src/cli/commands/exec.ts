@@ -52,6 +52,7 @@ export const exec: CliCommand = {
     try {
       const held = await holdLease(config, stop);
       const { lease } = held;
+      lease.on("scope", ({ text }) => void process.stderr.write(`snowlease: Worker ${lease.workerId}. ${text}\n`));
       try {
         // Where this lease is itself borrowed, its lender is there for all of us.
         const java = invocation.flags.has("java");

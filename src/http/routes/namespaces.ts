@@ -1,3 +1,4 @@
+import { SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { noNamespace } from "../../rule/window.ts";
@@ -22,6 +23,12 @@ export function namespaceRoutes({ registry, log, ...defaults }: AppContext): rea
     ...(endRoute === undefined ? [] : [endRoute]),
     route(namespaces.read, ({ namespace }) => presentNamespace(registry, namespace)),
 
+    route(namespaces.scope, async ({ namespace }) => {
+      const scope = await registry.scope?.(namespace);
+      if (scope === undefined) throw unknownScope(registry);
+      return { scope };
+    }),
+
     route(namespaces.init, async ({ namespace, body: { layout: text, ...asked } }) => {
       const layout = text === undefined ? defaults.layout : await readLayout(registry, namespace, text);
       const isAbsent = defaults.limits !== undefined && (await registry.describe(namespace)) === undefined;
@@ -32,6 +39,10 @@ export function namespaceRoutes({ registry, log, ...defaults }: AppContext): rea
       return { pruned: await registry.prune(namespace, before) };
     }),
   ];
+}
+
+function unknownScope({ kind }: Registry): SnowleaseError {
+  return new SnowleaseError("NOT_FOUND", `The ${kind} registry behind this daemon does not say who uses it.`);
 }
 
 /** Checks a worker ID against the layout of its namespace, where that exists. @throws SnowleaseError CONFIG_INVALID */

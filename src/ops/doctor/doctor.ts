@@ -10,6 +10,7 @@ import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/fore
 import { storeOfRegistry } from "../../registries/index.ts";
 import { type AddressList, AskedAddresses, differenceOf, differenceText } from "../../registries/mixed-list.ts";
 import { type CheckResult, failed, finding } from "./check.ts";
+import { scopeText } from "../../rule/scope.ts";
 import { quarantineText } from "../quarantine.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
@@ -116,9 +117,10 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
     const registryClock = now() + ping.ahead;
     about =
       info === undefined
-        ? checkAbsent(registry, request)
+        ? [...checkAbsent(registry, request), await checkScope(registry, namespace)]
         : [
             checkId(namespace, info),
+            await checkScope(registry, namespace),
             checkQuarantine(info, registryClock),
             ...(await checkNamespace(registry, info, request)),
           ];
@@ -192,6 +194,21 @@ function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, no
         )
       : finding("namespace", "ok", `${absent}; ${makers} makes it.`);
   return [existence, checkEnd(layout, now())];
+}
+
+/** Two registries that programs take for one are each right for themselves: only this tells them apart. */
+async function checkScope(registry: Registry, namespace: string): Promise<CheckResult> {
+  const check = "scope";
+  try {
+    const [scope, others = []] = await Promise.all([registry.scope?.(namespace), registry.elsewhere?.(namespace)]);
+    if (scope === undefined) return finding(check, "ok", `The ${registry.kind} registry does not say who uses it.`);
+    const text = scopeText(scope);
+    if (others.length === 0) return finding(check, "ok", text);
+    const advice = "If programs that use both make IDs for one purpose, name one of them in the registry URL of each.";
+    return finding(check, "warn", `${text} A namespace \`${namespace}\` is also in ${others.join(", ")}. ${advice}`);
+  } catch (cause) {
+    return failed(check, cause);
+  }
 }
 
 function checkId(namespace: string, { id, era }: NamespaceInfo): CheckResult {

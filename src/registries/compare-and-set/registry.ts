@@ -184,6 +184,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     prune: (namespace, before) => store.prune(namespace, before),
     rehearse: (namespace) => store.rehearse(namespace),
+    scope: (namespace) => store.scope(namespace),
     ping: () => store.ping(),
     close: () => store.close(),
   };

@@ -113,7 +113,7 @@ export interface ClaimAttempt {
 
 /** A store with compare-and-set. */
 export interface CompareAndSetStore<Row extends VersionedRecord> extends Required<
-  Pick<Registry, "kind" | "worker" | "history" | "prune" | "rehearse" | "ping" | "close">
+  Pick<Registry, "kind" | "worker" | "history" | "prune" | "rehearse" | "scope" | "ping" | "close">
 > {
   /** Names the server in errors. */
   readonly title: string;

@@ -20,6 +20,7 @@ import { readiness } from "../../api/system.ts";
 import * as workers from "../../api/workers.ts";
 import { StoreFile } from "../../store-file.ts";
 import { readClientTls } from "../client-tls.ts";
+import { shownUrl } from "../url.ts";
 import { httpTransport, type Reply } from "./transport.ts";
 
 export interface DaemonRegistryOptions {
@@ -213,6 +214,12 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
 
     endQuarantine({ namespace, era }) {
       return call(namespaces.endQuarantine, { namespace }, { body: { era } });
+    },
+
+    async scope(namespace) {
+      const { scope } = await call(namespaces.scope, { namespace });
+      const shown = addresses.map((address) => (address.startsWith("unix:") ? address : shownUrl(new URL(address))));
+      return `all who use ${shown.length === 1 ? "the daemon" : "the daemons"} ${shown.join(", ")}, and ${scope}`;
     },
 
     async ping() {

@@ -108,6 +108,8 @@ export async function etcdRegistry(
         await tx.rehearse(keys.meta, [keys.worker(0), keys.token(""), keys.claim(0, 0), keys.idle("", 0)]);
       }),
 
+    scope: async () => `all who use the prefix \`${settings.prefix}\` in ${store.title}`,
+
     ping: () =>
       store.run(async ({ tx }) => {
         await tx.get(settings.prefix);

@@ -19,7 +19,11 @@ import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 const longestPage = 10_000;
 
 /** The operations of a registry whose store runs each of them, or each part of a long one, as one atomic step. */
-export function operationsInOneStep({ title, read, write }: StepStore): Omit<Registry, "kind" | "ping" | "close"> {
+export function operationsInOneStep({
+  title,
+  read,
+  write,
+}: StepStore): Omit<Registry, "kind" | "scope" | "ping" | "close"> {
   const operations: ReturnType<typeof operationsInOneStep> = {
     async init(request) {
       const { namespace, layout } = request;

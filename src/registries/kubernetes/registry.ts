@@ -96,6 +96,8 @@ export async function kubernetesRegistry(
         await rehearse(leases, names, state.facts);
       }),
 
+    scope: async () => `all who use the namespace \`${cluster.place}\` of ${store.title}`,
+
     ping: () =>
       store.run(async ({ leases }) => {
         await leases.list("snowlease/ping", "recent");

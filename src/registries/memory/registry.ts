@@ -44,6 +44,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
   return {
     kind: "memory",
     ...operations,
+    scope: async () => "the generators of this process",
     ping: async () => ({ clock: clock.now(), durability }),
     close: async () => undefined,
   };

@@ -8,6 +8,7 @@ import { checkLimits } from "../../rule/limits.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { bytesOf, numberOf, optionalNumber, type ScriptAnswer, textOf, unexplainedRefusal } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
+import { elsewhereError, ownDatabase } from "./elsewhere.ts";
 import { withLock } from "./lock.ts";
 import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, lossOf, recordOf, stateOf } from "./records.ts";
@@ -34,6 +35,7 @@ export function claimOn(
   release: Registry["release"],
 ): Registry["claim"] {
   const { maxLag, beside } = connection.settings;
+  const database = ownDatabase(connection);
 
   async function claimOnce(request: ClaimRequest, look: ProcessLook, deadline: number): Promise<ScriptAnswer> {
     const { namespace, token, clock, pool, preferred = [], holder, limits } = request;
@@ -68,6 +70,7 @@ export function claimOn(
       mark: eraMark(),
       ...namespaceSecrets(),
       recall: request.recall,
+      database,
     };
     const undo = async (answer: ScriptAnswer): Promise<void> => {
       const { workerId, fence, from, recents } = grantedBy(answer);
@@ -97,6 +100,7 @@ export function claimOn(
         }
       });
     }
+    if (answer.outcome === "elsewhere") throw elsewhereError(connection, request.namespace, answer.fields);
     return claimAnswer(answer, request, connection.where);
   };
 }

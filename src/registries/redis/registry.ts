@@ -22,6 +22,7 @@ import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unex
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
+import { databasesIn, elsewhereError, ownDatabase, placeOf } from "./elsewhere.ts";
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
 import { scriptsOn } from "./scripts.ts";
 
@@ -50,6 +51,7 @@ export async function redisRegistry(
   const { maxLag } = settings;
   // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
   const mark = eraMark();
+  const database = ownDatabase(connection);
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
@@ -69,8 +71,11 @@ export async function redisRegistry(
       const { namespace, layout, maxWindow, maxClockSkew, new: isNew = false } = request;
       checkCaps(request);
       const found = isNew ? await findKey(namespace) : undefined;
-      const args = { layout, maxWindow, maxClockSkew, maxLag, isNew, found, mark, ...namespaceSecrets() };
+      const limits = { layout, maxWindow, maxClockSkew, maxLag };
+      const own = request.separate === true ? undefined : database;
+      const args = { ...limits, isNew, found, mark, ...namespaceSecrets(), database: own };
       const { outcome, fields } = await scripts.run("init", namespace, args);
+      if (outcome === "elsewhere") throw elsewhereError(connection, namespace, fields);
       if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, where));
       const info = infoOf(stateOf(fields));
       checkLayout(namespace, layout, info);
@@ -234,6 +239,13 @@ export async function redisRegistry(
         count = numberOf((await scripts.run("prune", namespace, { before, limit: page })).fields, "count");
       }
       return pruned;
+    },
+
+    scope: async () => `all who use ${placeOf(connection)}`,
+
+    async elsewhere(namespace) {
+      const { fields } = await scripts.run("elsewhere", namespace, { database });
+      return databasesIn(fields);
     },
 
     async ping() {

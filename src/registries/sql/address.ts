@@ -19,12 +19,23 @@ export interface SqlSettings extends Tls {
   readonly poolSize: number;
   readonly beside: "westid" | undefined;
   readonly database: string;
+  /** With the tables. Undefined: the one that the user's login leads to; never set where a database has no schemas in it. */
+  readonly schema: string | undefined;
 }
 
-const parameters: StoreParameters<Omit<SqlSettings, "database">> = {
+const parameters: StoreParameters<Omit<SqlSettings, "database" | "schema">> = {
   poolSize: integer(1, 100, { default: "4", meaning: "Connections at most, 1 to 100." }),
   beside,
   ...tlsParameters,
+};
+
+const schema: StoreParameters<Pick<SqlSettings, "schema">> = {
+  schema: {
+    meaning:
+      "PostgreSQL and Oracle: the schema with the tables, the same for every user; without it, the one that the user's login leads to.",
+    rule: "to be the name of a schema: a letter or `_`, then up to 62 letters, digits, `_` and `$`",
+    read: (text) => (/^[a-z_][\w$]{0,62}$/i.test(text) ? text : undefined),
+  },
 };
 
 function server(port: number): Scheme {
@@ -36,7 +47,10 @@ function server(port: number): Scheme {
 const database: Pick<StoreKind<Dialect["kind"], ServerParts>, "grammar" | "parameters" | "schema" | "open"> = {
   grammar: servers,
   parameters,
-  schema: async ({ kind }, namespace) => (await import("./init.ts")).schemaText(kind, namespace),
+  schema: async (address, namespace) => {
+    const [{ schemaText }, { schema }] = [await import("./init.ts"), readSqlSettings(address)];
+    return schemaText({ kind: address.kind, schema }, namespace);
+  },
   open: async (address, { operationTimeout }) =>
     (await import("./registry.ts")).sqlRegistry(address, { operationTimeout }),
 };
@@ -51,12 +65,14 @@ export const mysql: StoreKind<"mysql", ServerParts> = {
 export const oracle: StoreKind<"oracle", ServerParts> = {
   ...database,
   kind: "oracle",
+  parameters: { ...parameters, ...schema },
   schemes: { oracle: server(1521) },
 };
 
 export const postgres: StoreKind<"postgres", ServerParts> = {
   ...database,
   kind: "postgres",
+  parameters: { ...parameters, ...schema },
   schemes: { postgres: server(5432) },
   clientTarget: postgresPool,
 };
@@ -64,6 +80,6 @@ export const postgres: StoreKind<"postgres", ServerParts> = {
 /** Reads the settings of an SQL URL. @throws SnowleaseError CONFIG_INVALID */
 export function readSqlSettings({ path, settings }: ServerAddress): SqlSettings {
   if (path === "" || path.includes("/")) refuse("the URL", "to end with the name of a database, /NAME", path);
-  const values = readParameters(parameters, settings);
+  const values = readParameters({ ...parameters, ...schema }, settings);
   return { ...values, ...readTls(values), database: path };
 }

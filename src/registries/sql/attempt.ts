@@ -73,7 +73,7 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
   }
 
   async create(layout: string, request: Partial<NamespaceLimits> & Pick<InitRequest, "new">): Promise<SqlNamespace> {
-    await makeTables(this.tx, this.#try.place, this.#database.migrations, layout, request);
+    await makeTables(this.tx, this.#try.place, this.#database, layout, request);
     return this.#guarded();
   }
 

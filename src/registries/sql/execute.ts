@@ -3,10 +3,10 @@ import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import type { Dialect } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
-import { TooLate } from "../deadline.ts";
+import { TooLate, within } from "../deadline.ts";
 import { SqlConnections, Unheard } from "./connections.ts";
 import { readSqlSettings, type SqlSettings } from "./address.ts";
-import { loadMigrations, loadStatements, namesOf } from "./statements.ts";
+import { loadMigrations, loadStatements, type Names, namesOf } from "./statements.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { Transaction } from "./transaction.ts";
 import { Beaten, Changed } from "../compare-and-set/store.ts";
@@ -28,6 +28,8 @@ export interface SqlDatabase {
   readonly where: string;
   readonly settings: SqlSettings;
   readonly migrations: readonly (readonly string[])[];
+  /** Of the tables of a namespace. */
+  namesOf(namespace: string): Names;
   /**
    * Runs `work` with a connection; again where other writers were faster, where the server did not answer, or where its state may
    * pass. `repeatable`: whether another attempt may follow one with an unknown answer, and finds out by itself whether it was done.
@@ -37,6 +39,8 @@ export interface SqlDatabase {
     options: { readonly repeatable: boolean },
     work: (attempt: SqlTry) => Promise<Answer>,
   ): Promise<Answer>;
+  /** Runs `work` in another database of the server, over a connection for that alone. Rejects with any error of it. */
+  visit<Answer>(database: string, namespace: string, work: (tx: Transaction) => Promise<Answer>): Promise<Answer>;
   close(): void;
 }
 
@@ -75,16 +79,20 @@ export async function openDatabase(
   const patience = Math.min(operationTimeout / 3, longestGreeting);
   const connections = new SqlConnections(() => dialect.connection(driver, target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
+  const names = (namespace: string): Names => namesOf(namespace, { kind: dialect.kind, schema: settings.schema });
+  // The query of a URL is not shown, and without this part a command would lead to another schema.
+  const url = settings.schema === undefined ? redacted : `${redacted}?schema=${encodeURIComponent(settings.schema)}`;
 
   return {
     dialect,
     where,
     settings,
     migrations: loadMigrations(dialect.kind),
+    namesOf: names,
 
     async execute(namespace, { repeatable }, work) {
-      const names = namesOf(namespace);
-      const place: SqlPlace = { title: dialect.title, where, url: redacted, namespace };
+      const place: SqlPlace = { title: dialect.title, where, url, namespace };
+      const tables = names(namespace);
       const begun = monotonic(clock);
       const deadline = begun + operationTimeout;
       let races = 0;
@@ -96,7 +104,7 @@ export async function openDatabase(
           return await connections.use(
             deadline,
             (connection) => {
-              attempt.tx = new Transaction(connection, statements, names);
+              attempt.tx = new Transaction(connection, statements, tables);
               const waited = Math.floor(monotonic(clock) - begun);
               return work({ tx: attempt.tx, place, races, waited: waited < longestOnTheWay ? 0 : waited });
             },
@@ -126,6 +134,12 @@ export async function openDatabase(
           await clock.sleep(wait);
         }
       }
+    },
+
+    async visit(name, namespace, work) {
+      const connection = dialect.connection(driver, { ...target, database: name });
+      const visited = connection.open().then(() => work(new Transaction(connection, statements, names(namespace))));
+      return within(operationTimeout, visited).finally(() => connection.destroy());
     },
 
     close: () => connections.close(),

@@ -2,12 +2,12 @@ import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import type { InitRequest } from "../../rule/registry.ts";
 import { newNamespace } from "../../rule/new-namespace.ts";
-import type { Dialect } from "./dialect.ts";
+import type { SqlDatabase } from "./execute.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
 import { entriesOf, noteIn, putNote } from "./namespace-state.ts";
 import { numberOf, textOf } from "./records.ts";
-import { loadMigrations, type Names, named, namesOf } from "./statements.ts";
+import { loadMigrations, type Names, named, namesOf, sessionStatements, type TablesPlace } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 import { together } from "../compare-and-set/decide.ts";
 
@@ -22,7 +22,7 @@ export type Migrations = readonly (readonly string[])[];
 export async function makeTables(
   tx: Transaction,
   place: SqlPlace,
-  migrations: Migrations,
+  { migrations, namesOf }: Pick<SqlDatabase, "migrations" | "namesOf">,
   layout: string,
   request: Partial<NamespaceLimits> & Pick<InitRequest, "new">,
 ): Promise<void> {
@@ -96,10 +96,9 @@ async function noteFixed(tx: Transaction, layout: string, limits: Partial<Namesp
 }
 
 /** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */
-export function schemaText(kind: Dialect["kind"], namespace: string): string {
-  const names = namesOf(namespace);
-  return loadMigrations(kind)
-    .flat()
-    .map((statement) => `${named(statement, names)};`)
-    .join("\n\n");
+export function schemaText(place: TablesPlace, namespace: string): string {
+  const { kind, schema } = place;
+  const names = { ...namesOf(namespace, place), ...(schema !== undefined && { schema }) };
+  const inside = kind === "oracle" && schema !== undefined ? [sessionStatements(kind)("schema")] : [];
+  return [...inside, ...loadMigrations(kind).flat()].map((statement) => `${named(statement, names)};`).join("\n\n");
 }

@@ -9,6 +9,7 @@ import { openDatabase, type SqlAddress } from "./execute.ts";
 import { listClaims } from "./history.ts";
 import { numberOf, shortenedLabel, type StoredRow, storedRowOf } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
+import { checkElsewhere, elsewhereOf, scopeIn } from "./scope.ts";
 
 /** Rows that one statement lists or deletes. */
 const page = 500;
@@ -57,7 +58,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     );
   }
 
-  return compareAndSetRegistry<StoredRow>({
+  const registry = compareAndSetRegistry<StoredRow>({
     kind: dialect.kind,
     title: `${dialect.title} ${where}`,
     pinsTogether: true,
@@ -105,6 +106,8 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
       return pruned;
     },
 
+    scope: (namespace) => attempt(namespace, repeatable, ({ tx }) => scopeIn(tx, database, namespace)),
+
     rehearse: (namespace) => attempt(namespace, repeatable, async (one) => rehearse(await one.present())),
 
     ping() {
@@ -122,6 +125,15 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 
     close: async () => database.close(),
   });
+  return {
+    ...registry,
+    elsewhere: (namespace) => elsewhereOf(database, namespace),
+
+    async init(request) {
+      if (request.separate !== true) await checkElsewhere(database, request.namespace);
+      return registry.init(request);
+    },
+  };
 }
 
 async function readPage(attempt: SqlAttempt, after: number): Promise<SqlPage> {

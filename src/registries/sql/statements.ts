@@ -50,8 +50,14 @@ function bare(text: string): string {
 /** The texts that replace names in braces. */
 export type Names = Readonly<Record<string, string>>;
 
+/** Where the tables of a registry are. */
+export interface TablesPlace {
+  readonly kind: string;
+  readonly schema?: string | undefined;
+}
+
 /** The names of a namespace's tables, indexes and constraints: `{window}`, `{until_index}`, `{window_key}`. */
-export function namesOf(namespace: string): Names {
+export function namesOf(namespace: string, { kind, schema }: TablesPlace = { kind: "" }): Names {
   // The name becomes a part of statements.
   if (!/^[a-z][a-z0-9_]{0,31}$/.test(namespace)) {
     throw new SnowleaseError(
@@ -60,9 +66,11 @@ export function namesOf(namespace: string): Names {
     );
   }
   const suffix = namespace === "default" ? "" : `_${namespace}`;
+  // Behind a proxy, a session's search path is not ours. A session of Oracle is in the schema.
+  const inside = kind === "postgres" && schema !== undefined ? `"${schema}".` : "";
   const names: Record<string, string> = {};
   for (const table of ["assign", "window", "history", "meta"]) {
-    names[table] = `workerid_${table}${suffix}`;
+    names[table] = `${inside}workerid_${table}${suffix}`;
     names[`${table}_key`] = `workerid_key_${table}${suffix}`;
   }
   for (const index of ["token", "until", "host", "ended"]) names[`${index}_index`] = `workerid_by_${index}${suffix}`;

@@ -6,6 +6,7 @@ import { loadSqlite, type SqliteConnection, type SqliteDriver } from "./driver.t
 import { closedError, commitError, fileError, fileRemovedError, fileReplacedError } from "./errors.ts";
 import { alignModes, makePrivateFile, warnOfExposure } from "./file-mode.ts";
 import { beside, isThere, prepareFile } from "./file.ts";
+import { warnOfNewFile } from "./scope.ts";
 import { refuseForeign, refuseRemovedLog } from "./inspection.ts";
 import { FileLock } from "./lock.ts";
 import { checkSchema, createSchema } from "./schema.ts";
@@ -33,15 +34,17 @@ export class SqliteDatabase {
     const name = resolve(options.path);
     const driver = await loadSqlite();
     const lock = new FileLock(path, options.operationTimeout);
+    let isMade = false;
     if (isThere(path)) {
       refuseForeign(driver, path);
       await refuseRemovedLog(driver, path, lock);
-    } else makePrivateFile(path);
+    } else isMade = makePrivateFile(path);
     const database = new SqliteDatabase(driver, lock, { ...options, path });
     try {
       await database.#prepare(name);
       alignModes(path);
       warnOfExposure(path);
+      if (isMade) warnOfNewFile(path);
       return database;
     } catch (error) {
       await database.close();

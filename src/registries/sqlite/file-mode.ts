@@ -7,14 +7,17 @@ const groupWrites = 0o020;
 
 /**
  * Creates an empty file that only this user may read, since it holds the key of receipts; where a group may write to the folder, the
- * group may, too, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it is.
+ * group may, too, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it is. Returns whether it made
+ * one.
  */
-export function makePrivateFile(path: string): void {
+export function makePrivateFile(path: string): boolean {
   try {
     const isShared = (statSync(dirname(path)).mode & groupWrites) !== 0;
     closeSync(openSync(path, "wx", isShared ? 0o660 : 0o600));
+    return true;
   } catch {
     // It exists, or SQLite tells better what is wrong.
+    return false;
   }
 }
 

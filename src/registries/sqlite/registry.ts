@@ -7,6 +7,7 @@ import { acceptClock, checkClock, machineUptime, type Uptime } from "./clock-gua
 import { damageError, unfiledError } from "./errors.ts";
 import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
+import { scopeOfFile } from "./scope.ts";
 import { stepIn } from "./step.ts";
 
 /** Where an embedded registry lives. */
@@ -68,6 +69,8 @@ export async function sqliteRegistry({
     },
 
     acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, timeSinceBoot()) })),
+
+    scope: async () => scopeOfFile(path),
 
     ping: () =>
       database.write(({ sql, now }) => {

@@ -77,6 +77,11 @@ export async function zooKeeperRegistry(
 
     rehearse: (namespace) => store.run(({ exchange }) => rehearse(exchange, store.nodes(namespace))),
 
+    scope: async () => {
+      const nodes = settings.chroot === "" ? "the root" : `the node \`${settings.chroot}\``;
+      return `all who use ${nodes} of ZooKeeper ${connection.where}`;
+    },
+
     ping: () =>
       store.run(async ({ exchange }) => ({ clock: await store.now(exchange), durability, schema: schemaVersion })),
 

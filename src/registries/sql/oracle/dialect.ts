@@ -100,6 +100,8 @@ class OracleConnection implements SqlConnection {
     if (charset !== "AL32UTF8" && charset !== "UTF8") {
       throw refused("ORA-01482", `the database has the character set ${String(charset)}`);
     }
+    const { schema } = this.#target;
+    if (schema !== undefined) await this.#one({ text: named(statement("schema"), { schema }), parameters: {} });
     this.names = { identity: `'${String(identity).replaceAll("'", "''")}'` };
   }
 

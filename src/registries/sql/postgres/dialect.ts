@@ -71,7 +71,7 @@ class PostgresConnection implements SqlConnection {
     const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
     const own: pg.ClientConfig = { host, port, user, password, database, ssl };
     const { stream = () => new Socket(), ...config } = pool === undefined ? own : poolConfig(pool);
-    this.#client = new driver.Client({ ...config, stream, application_name: "snowlease" }) as PgClient;
+    this.#client = new driver.Client({ ...config, database, stream, application_name: "snowlease" }) as PgClient;
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     this.#client.on("error", () => (this.usable = false));
     this.#client.on("end", () => (this.usable = false));

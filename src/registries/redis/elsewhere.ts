@@ -1,0 +1,28 @@
+import type { SnowleaseError } from "../../id/errors.ts";
+import { existsElsewhere } from "../../rule/scope.ts";
+import { type AnswerFields, textOf } from "./answers.ts";
+import type { RedisConnection } from "./connection.ts";
+
+/** The database of a connection, for scripts that look at the others; undefined in a cluster, which has one. */
+export function ownDatabase({ cluster, settings }: RedisConnection): number | undefined {
+  return cluster ? undefined : settings.database;
+}
+
+/** Where a registry is, as a phrase. */
+export function placeOf({ cluster, settings, where }: RedisConnection): string {
+  return cluster ? `the Redis cluster ${where}` : `database ${settings.database} of Redis ${where}`;
+}
+
+/** The databases that a script found, as phrases. */
+export function databasesIn(fields: AnswerFields): readonly string[] {
+  return textOf(fields, "databases")
+    .split(" ")
+    .filter((number) => number !== "")
+    .map((number) => `database ${number}`);
+}
+
+/** The refusal of a script to make a namespace. */
+export function elsewhereError(connection: RedisConnection, namespace: string, fields: AnswerFields): SnowleaseError {
+  const naming = "name its number at the end of the registry URL in every program";
+  return existsElsewhere({ namespace, here: placeOf(connection), others: databasesIn(fields), naming });
+}

@@ -1,0 +1,75 @@
+import { existsElsewhere } from "../../rule/scope.ts";
+import type { SqlParameters, SqlRow } from "./dialect.ts";
+import type { SqlDatabase } from "./execute.ts";
+import { namesOf } from "./statements.ts";
+import type { Transaction } from "./transaction.ts";
+
+/*
+ * One URL may lead two users to two schemas, so that both have a registry for themselves. The database is asked where the tables are,
+ * and whether there are others of their name.
+ */
+
+/** `Registry.scope`. */
+export async function scopeIn(tx: Transaction, database: SqlDatabase, namespace: string): Promise<string> {
+  return `all who use ${await placeOf(tx, database, namespace)}`;
+}
+
+async function placeOf(tx: Transaction, database: SqlDatabase, namespace: string): Promise<string> {
+  const { dialect, settings, where } = database;
+  const schema = textIn(await tx.get("meta.schema", tableOf(database, namespace)), "schema_name");
+  const inside = schema === "" ? "" : `schema \`${schema}\` of `;
+  return `${inside}database \`${settings.database}\` on ${dialect.title} ${where}`;
+}
+
+function tableOf(database: SqlDatabase, namespace: string): SqlParameters {
+  return { table_name: database.namesOf(namespace)["meta"] };
+}
+
+/**
+ * Before the tables of a namespace are made: refuses to make them where there are others of their name.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export async function checkElsewhere(database: SqlDatabase, namespace: string): Promise<void> {
+  const ask = async (tx: Transaction): Promise<string | undefined> => {
+    const found = await tx.get("meta.exists", tableOf(database, namespace));
+    return found?.["present"] === 1 ? undefined : placeOf(tx, database, namespace);
+  };
+  const here = await database.execute(namespace, { repeatable: true }, ({ tx }) => ask(tx));
+  const others = here === undefined ? [] : await elsewhereOf(database, namespace);
+  if (here === undefined || others.length === 0) return;
+  const naming =
+    database.dialect.kind === "mysql" ? "name its database" : "name its database, and with `schema=` its schema,";
+  throw existsElsewhere({ namespace, here, others, naming: `${naming} in the registry URL of every program` });
+}
+
+/** `Registry.elsewhere`. Nothing is elsewhere for a URL that names its schema. */
+export async function elsewhereOf(database: SqlDatabase, namespace: string): Promise<readonly string[]> {
+  if (database.settings.schema !== undefined) return [];
+  const { others, databases } = await database.execute(namespace, { repeatable: true }, async ({ tx }) => ({
+    others: await tablesIn(tx, namespace, database.namesOf(namespace)["meta"]),
+    databases: await tx.all("meta.databases"),
+  }));
+  const found: string[] = [...others];
+  for (const row of databases) {
+    const name = textIn(row, "database_name");
+    // One that cannot be looked into does not hinder the work with this one.
+    const there = await database.visit(name, namespace, (tx) => tablesIn(tx, namespace)).catch(() => []);
+    found.push(...there.map((schema) => `${schema} of database \`${name}\``));
+  }
+  return found;
+}
+
+/** Where the tables of namespaces of this name are. `own`: the table of this session, which does not count. */
+async function tablesIn(tx: Transaction, namespace: string, own?: string): Promise<readonly string[]> {
+  const rows = await tx.all("meta.elsewhere", { table_name: namesOf(namespace)["meta"], own_name: own ?? null });
+  return rows.map((row) => {
+    const schema = textIn(row, "schema_name");
+    return schema === "" ? `database \`${textIn(row, "database_name")}\`` : `schema \`${schema}\``;
+  });
+}
+
+/** Empty for NULL. */
+function textIn(row: SqlRow | undefined, name: string): string {
+  const value = row?.[name];
+  return typeof value === "string" ? value : "";
+}
