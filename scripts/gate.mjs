@@ -30,6 +30,7 @@ const unitsLeftOut = [
 const othersTaken = [
   ..."daemon etcd memory mysql oracle postgres redis sqlite zookeeper".split(" ").map((name) => `conformance/${name}`),
   "e2e/cli-ids",
+  "e2e/cli-scope",
   "e2e/deploy",
   "e2e/docs",
   "e2e/runtime",
@@ -38,6 +39,7 @@ const othersTaken = [
   "faults/migrate-sources",
   "faults/narrowed-pool",
   "faults/nemesis",
+  "faults/scope",
   "faults/sql-round-trips",
   "faults/sqlite-check",
   "simulation/simulation",
