@@ -66,7 +66,7 @@ function within(number: unknown, least: number, most: number = longest): number 
 
 export const registryUrl: Kind<RegistryAddress | Registry> = {
   value: "URL",
-  rule: "to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client",
+  rule: "to be a registry URL such as sqlite:/var/lib/snowlease/registry.db, a registry, or a driver's ready client",
   read(given) {
     if (typeof given === "string") return parseAddress(given);
     if (hasMethods<Registry>(given, "claim", "renew", "release", "close")) return given;

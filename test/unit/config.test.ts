@@ -355,7 +355,7 @@ describe("a bad value", () => {
     [{ registry: "" }, "the registry URL to start with"],
     [
       { registry: 7 },
-      "`registry` to be a registry URL such as sqlite:./registry.db, a registry, or a driver's ready client, got `7` (number)",
+      "`registry` to be a registry URL such as sqlite:/var/lib/snowlease/registry.db, a registry, or a driver's ready client, got `7` (number)",
     ],
     [{ registry: null }, "got `null` (null)"],
     [{ registry: { password: "s3cret" } }, "got a value of the type object"],

@@ -18,7 +18,7 @@ export const doctor: CliCommand = {
   examples: [
     "snowlease doctor",
     "snowlease doctor --registry http://127.0.0.1:7070 --json",
-    "snowlease doctor --registry sqlite:./registry.db --accept-clock",
+    "snowlease doctor --registry sqlite:/var/lib/snowlease/registry.db --accept-clock",
   ],
   settings: [...registrySettings, "layout", "pool", "datacenter"],
   flags: {

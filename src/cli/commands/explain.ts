@@ -15,7 +15,7 @@ export const explain: CliCommand = {
   ],
   examples: [
     "snowlease explain 1278549019894743040",
-    "snowlease explain --registry sqlite:./registry.db --json 1278549019894743040",
+    "snowlease explain --registry sqlite:/var/lib/snowlease/registry.db --json 1278549019894743040",
   ],
   settings: registrySettings,
   flags: readingFlags,

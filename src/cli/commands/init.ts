@@ -15,7 +15,7 @@ export const init: CliCommand = {
     "Refused where a namespace of this name is in another schema or database of the same server, as far as the login sees it: a URL without a schema leads each user of PostgreSQL or Oracle to one of its own. Name the schema in the URL, or say --separate.",
   ],
   examples: [
-    "snowlease init --registry sqlite:./registry.db --namespace orders --layout twitter",
+    "snowlease init --registry sqlite:/var/lib/snowlease/registry.db --namespace orders --layout twitter",
     "snowlease init --registry redis://127.0.0.1:6379 --namespace orders --new",
     "snowlease init --registry oracle://ids:PASSWORD@db:1521/ids --namespace orders --print",
   ],
