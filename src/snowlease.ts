@@ -18,6 +18,7 @@ import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
 import { lentName, ownWorkerId } from "./config/lent-lease.ts";
+import { guardedRegistry } from "./registries/host-guard/guarded.ts";
 import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
@@ -176,7 +177,7 @@ export function snowlease(options?: SnowleaseOptions): Promise<Snowflake>;
 export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
   if (typeof options !== "object" || options === null) {
     throw configInvalid(
-      `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:./registry.db" }.`,
+      `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:/var/lib/snowlease/registry.db" }.`,
     );
   }
   const { signal, clock, shared, ...others } = options;
@@ -221,8 +222,11 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
   // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
   const registry = "claim" in target ? target : lazyRegistry(target, { operationTimeout, clock });
   const isOurs = registry !== target;
-  const dismiss = async (): Promise<void> => {
-    if (isOurs) await registry.close().catch(() => undefined);
+  // Each user has a default registry of their own, and the same numbers in it.
+  const guarded = registryFrom === "default" ? guardedRegistry(registry, clock) : undefined;
+  const onEnd = async (): Promise<void> => {
+    guarded?.free();
+    if (isOurs) await registry.close();
   };
   try {
     // An assigner has to answer in time: its lease does not wait to open.
@@ -232,19 +236,19 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
     const request: AssignRequest = { namespace, layout, pool, fixed, registry: named, host, options };
     const answer = await assignersOf(config, surroundings).assign(request, signal);
     if (answer instanceof Lease) {
-      await dismiss();
+      await onEnd().catch(() => undefined);
       return answer;
     }
     const byAddress = answer === undefined && registryFrom === "default";
     const workerId = byAddress ? await lastBits(request, signal) : answer;
     if (byAddress) warnOfAddress();
-    const leaseHost = { registry, clock, makeToken, onEnd: isOurs ? () => registry.close() : undefined, onWait };
+    const leaseHost = { registry: guarded ?? registry, clock, makeToken, onEnd, onWait };
     const claim = Lease.claim(leaseHost, leaseOptionsOf(config, registry.kind, workerId), signal);
     return await claim.catch((error: unknown) => {
       throw isSnowleaseError(error, "WORKER_ID_HELD") ? advised(error, host, byAddress) : error;
     });
   } catch (error) {
-    await dismiss();
+    await onEnd().catch(() => undefined);
     throw error;
   }
 }
@@ -281,8 +285,9 @@ function warnOfAddress(): void {
   if (hasWarned) return;
   hasWarned = true;
   process.emitWarning(
-    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host sees. " +
-      "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).",
+    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host or user sees. " +
+      "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
+      "Name a registry that all of them reach (SNOWLEASE_REGISTRY).",
     { type: "SnowleaseWarning", code: "SNOWLEASE_NO_REGISTRY" },
   );
 }
@@ -298,7 +303,9 @@ async function lastBits(request: AssignRequest, signal: AbortSignal): Promise<nu
 /** The refusal of a worker ID, with better advice where possible. */
 function advised(error: SnowleaseError, host: string, byAddress: boolean): SnowleaseError {
   const { details } = error;
-  const { holder, since = 0, workerId } = (details["refusal"] ?? {}) as Partial<Extract<Refusal, { outcome: "held" }>>;
+  const refusal = (details["refusal"] ?? {}) as Partial<Extract<Refusal, { outcome: "held" }>>;
+  const { holder, since = 0, workerId, elsewhere } = refusal;
+  if (elsewhere !== undefined) return error;
   const withMessage = (message: string): SnowleaseError =>
     new SnowleaseError(error.code, message, details, { cause: error });
   // An earlier container may have had the same host name and pid.
@@ -310,6 +317,6 @@ function advised(error: SnowleaseError, host: string, byAddress: boolean): Snowl
   if (!byAddress) return error;
   // Another number would belong to another host: only a registry knows a free one.
   return withMessage(
-    `${error.message} The worker ID is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:./registry.db, to get a free one.`,
+    `${error.message} The worker ID is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:/var/lib/snowlease/registry.db, to get a free one.`,
   );
 }

@@ -39,7 +39,7 @@ export async function namedRegistryConfig(invocation: Invocation): Promise<Confi
   if (config.registryFrom === "named") return config;
   const { redacted } = addressOf(config);
   throw configInvalid(
-    `Expected a named registry, got none: the default would be ${redacted}, a file that no other host sees; name the registry of your programs with \`--registry URL\`, SNOWLEASE_REGISTRY or \`registry\` in a config file (for that file: \`--registry ${redacted}\`).`,
+    `Expected a named registry, got none: the default would be ${redacted}, a file that no other host or user sees; name the registry of your programs with \`--registry URL\`, SNOWLEASE_REGISTRY or \`registry\` in a config file (for that file: \`--registry ${redacted}\`).`,
   );
 }
 

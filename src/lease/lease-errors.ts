@@ -18,6 +18,13 @@ export function refusalError(refusal: Refusal, namespace: string, now: number): 
   const held = (why: string): SnowleaseError => new SnowleaseError("WORKER_ID_HELD", `Worker ${id} ${why}`, details);
   switch (refusal.outcome) {
     case "held": {
+      if (refusal.elsewhere !== undefined) {
+        const { uid, file } = refusal.elsewhere;
+        const who = `pid ${refusal.holder.pid} of the user with ID ${uid}, since ${timeText(refusal.since)}`;
+        return held(
+          `is held on this host by ${who}, in another registry file than \`${file}\`; name one registry that both reach, as in SNOWLEASE_REGISTRY=sqlite:/var/lib/snowlease/registry.db, or another namespace if their IDs never meet.`,
+        );
+      }
       const who = `${processOf(refusal.holder)}, since ${timeText(refusal.since)}`;
       return refusal.live
         ? held(`is held by ${who}; let the registry pick a number, or stop that process.`)

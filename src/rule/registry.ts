@@ -277,6 +277,8 @@ export type Refusal = { readonly clock: number } &
         readonly holder: HolderLabel;
         readonly since: number;
         readonly freeAt: number;
+        /** The holder has it from another registry file of this host than `file`, as the user with this ID. */
+        readonly elsewhere?: { readonly uid: number; readonly file: string } | undefined;
       }
     /** The wanted worker ID was used at times after the holder's clock: that clock was set back. */
     | { readonly outcome: "rollback"; readonly workerId: number; readonly behind: number; readonly freeAt: number }

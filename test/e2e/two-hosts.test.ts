@@ -87,7 +87,7 @@ test.each<[string, readonly string[], Env, string | undefined]>([
 
 describe("with no registry at all", () => {
   const said =
-    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host sees.";
+    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host or user sees.";
 
   test("the worker ID is that of the address, and a program is warned once that no other host sees it", async () => {
     const host = new Sandbox();

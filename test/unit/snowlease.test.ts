@@ -498,7 +498,7 @@ describe("processes", () => {
         new RegExp(
           `^Worker ${byAddress.lease.workerId} of namespace \`default\` is held by ${hostname()} \\(${hostAddress()}\\), ` +
             `pid ${process.pid}, since \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z; .*` +
-            `name a registry, as in SNOWLEASE_REGISTRY=sqlite:\\./registry\\.db, to get a free one\\.$`,
+            `name a registry, as in SNOWLEASE_REGISTRY=sqlite:/var/lib/snowlease/registry\\.db, to get a free one\\.$`,
         ),
       ) as string,
     });

@@ -88,8 +88,9 @@ async function checkAddresses({ list, namespace }: ExamineRequest): Promise<read
 /** What can be checked without the registry. */
 async function checkPlace({ named, file }: ExamineRequest): Promise<readonly CheckResult[]> {
   const unnamed =
-    "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host sees. " +
-    "Hosts with the same last address bits make the same IDs; name a registry that all of them reach (SNOWLEASE_REGISTRY).";
+    "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host or user sees. " +
+    "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
+    "Name a registry that all of them reach (SNOWLEASE_REGISTRY).";
   return [
     ...(named ? [] : [finding("hosts", "warn", unnamed)]),
     ...(file === undefined ? [] : [await checkFile(file)]),
