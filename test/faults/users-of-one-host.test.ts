@@ -5,7 +5,7 @@ import { chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, test } from "vitest";
-import { CliProcess, cliFile, Sandbox, until } from "../support/cli.ts";
+import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
 
 const library = new URL("../../dist/index.js", import.meta.url).href;
 const program = fileURLToPath(new URL("../support/host-user.mjs", import.meta.url));
