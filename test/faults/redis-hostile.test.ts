@@ -86,10 +86,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     expect(answer).toMatchObject({ outcome: "foreign" });
   });
 
-  test("another database in its place: a quarantine there, and what was granted still stands here", async () => {
+  test("another database in its place: nothing is granted there, and what was granted still stands here", async () => {
     await take();
     await server.client().swapdb(0, 1);
-    expect((await failure(registry.claim(claimRequest({ window })))).code).toBe("QUARANTINE");
+    const { code, message } = await failure(registry.claim(claimRequest({ window })));
+    expect(code).toBe("CONFIG_INVALID");
+    expect(message).toContain("and exists in database 1:");
     await server.client().swapdb(0, 1);
     const answer = await registry.claim(claimRequest({ workerId: 3, window }));
     expect(answer).toMatchObject({ outcome: "held" });
