@@ -63,7 +63,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "two users of 
 
     const named = await opened(as("bob", "?schema=ada"));
     expect(await named.describe(namespace)).toEqual(await (await opened(as("ada"))).describe(namespace));
-    expect(new Set(await workersOf(await opened(as("ada")), named))).toEqual(new Set([0, 1]));
+    expect(new Set(await workersOf(await opened(as("ada")), named)).size).toBe(2);
     expect(await named.scope?.(namespace)).toContain("schema `ada`");
     expect(await named.elsewhere?.(namespace)).toEqual([]);
   });
