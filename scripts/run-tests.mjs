@@ -4,6 +4,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { RunFolder } from "./left-behind.mjs";
 
 /** The seconds that each file took when it last ran here: a run tells by them how long the rest will take. */
 const secondsFile = "node_modules/.cache/snowlease/test-seconds.json";
@@ -15,8 +16,9 @@ const secondsFile = "node_modules/.cache/snowlease/test-seconds.json";
  * line of JSON as soon as a file is done; default: one that is removed.
  * @returns the result of each file, and of what failed outside of them.
  */
-export function runTests(args, { shows = true, environment = {}, resultsFile } = {}) {
+export async function runTests(args, { shows = true, environment = {}, resultsFile } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
+  const temporary = new RunFolder();
   const file = resultsFile ?? join(folder, "results");
   const before = readResults(file).length;
   const secondsBefore = readSeconds();
@@ -26,12 +28,14 @@ export function runTests(args, { shows = true, environment = {}, resultsFile } =
     env: {
       ...process.env,
       ...environment,
+      TMPDIR: temporary.path,
       VITEST_REPORT: JSON.stringify({ resultsFile: file, shows, secondsBefore }),
     },
   });
   // A crash, or a file that does not load: no test failed, and yet the run did.
   const hasFailed = readResults(file).some(({ failed }, i) => i >= before && failed > 0);
   if (status !== 0 && !hasFailed) appendResult(file, failure("vitest ended without a result: see above"));
+  for (const text of await temporary.clear()) appendResult(file, failure(text));
   const results = readResults(file).slice(before);
   rmSync(folder, { recursive: true });
 

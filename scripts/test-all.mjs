@@ -38,8 +38,8 @@ const folder = join("node_modules/.cache/snowlease/test-all", values.share?.repl
 const resultsFile = join(folder, "results");
 const stamp = join(folder, "sources");
 resume();
-if (values.share === undefined) runFiles("The gate", gate);
-runFiles(
+if (values.share === undefined) await runFiles("The gate", gate);
+await runFiles(
   "The other tests",
   pieces.filter((name) => !programs.has(name)),
 );
@@ -72,10 +72,10 @@ function resume() {
 }
 
 /** Runs the files that have no result yet, some at a time. */
-function runFiles(title, files) {
+async function runFiles(title, files) {
   const left = files.filter((file) => resultOf(file) === undefined);
   console.log(`\n${title}: ${left.length} files, ${files.length - left.length} done before`);
-  if (left.length > 0) runTests(left, { resultsFile });
+  if (left.length > 0) await runTests(left, { resultsFile });
 }
 
 /** Runs a file or a program by itself. */

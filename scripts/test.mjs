@@ -12,14 +12,14 @@ const begin = performance.now();
 ensureDependencies();
 ensureBuild();
 
-const results = args.length === 0 ? await runGate() : runAsked();
+const results = await (args.length === 0 ? runGate() : runAsked());
 const isGreen = printVerdict(args.length === 0 ? "The gate" : "This", results, (performance.now() - begin) / 1000);
 process.exitCode = isGreen ? 0 : 1;
 
 async function runGate() {
   ensurePackages(gatePackages);
   console.log(`\n1 of 2: ${gate.length} test files`);
-  const tests = runTests(gate, { environment: { PROPERTY_SEED: "1" } });
+  const tests = await runTests(gate, { environment: { PROPERTY_SEED: "1" } });
   console.log("\n2 of 2: the rule as a model, in every order of its steps");
   return [...tests, await runProgram("the rule as a model", process.execPath, ["scripts/spec.mjs", "lease"])];
 }
