@@ -73,6 +73,7 @@ async function watchLease(): Promise<void> {
   const ids = await snowlease(options);
   const { lease }: { readonly lease: Lease } = ids;
   const told = (event: string, { workerId, until }: LeaseFacts): void => console.log(event, workerId, until);
+  lease.on("scope", ({ text }) => console.log(text)); // "Worker IDs are unique among …"
   lease.on("acquired", (event) => told("acquired", event));
   lease.on("released", (event) => told("released", event));
   lease.on("clock.rollback", ({ behind, action }: LeaseEvents["clock.rollback"]) => console.log(behind, action));
