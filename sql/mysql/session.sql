@@ -22,8 +22,10 @@ SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 -- name: server
 SELECT VERSION() AS server_version;
 
--- name: log-format
-SHOW SESSION VARIABLES WHERE Variable_name = 'binlog_format';
+-- name: settings
+-- How it logs, and whether other servers take writes, too. A server does not know each of these.
+SHOW SESSION VARIABLES
+WHERE Variable_name IN ('binlog_format', 'wsrep_on', 'wsrep_provider', 'group_replication_single_primary_mode');
 
 -- name: log-rows
 -- A log of statements refuses ours: on another server their conditions mean something else. Not every user may change that.
@@ -51,6 +53,22 @@ ROLLBACK
 -- MariaDB does not: the place where it runs stands for it.
 CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)
 
+-- name: identity-of-cluster
+-- A node of a Galera cluster has the data of the cluster. Each node writes down which ones are in it, in order with all other writes.
+(
+  SELECT CONCAT('galera ', c.cluster_uuid, ' ', c.view_id, ' ', GROUP_CONCAT(m.node_uuid ORDER BY m.node_uuid))
+  FROM mysql.wsrep_cluster c JOIN mysql.wsrep_cluster_members m ON m.cluster_uuid = c.cluster_uuid
+  GROUP BY c.cluster_uuid, c.view_id
+)
+
+-- name: cluster
+SELECT {identity} AS identity;
+
+-- name: read-latest
+-- A node may be behind the others, and one that was cut off may answer from what it has. Each read, and each begin of a transaction, waits
+-- until the node has all writes that were committed anywhere before.
+SET SESSION wsrep_sync_wait = 7, wsrep_dirty_reads = OFF;
+
 -- name: touch
 -- Nothing can be written without a table: the server let the transaction begin, and that has to do.
 SELECT {clock} AS clock;
@@ -60,4 +78,5 @@ SELECT
   @@innodb_flush_log_at_trx_commit AS flush_log,
   @@log_bin AS log_bin,
   @@sync_binlog AS sync_binlog,
-  @@innodb_doublewrite AS doublewrite;
+  @@innodb_doublewrite AS doublewrite,
+  {identity} AS identity;

@@ -77,7 +77,7 @@ export function quarantineText(
       return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;
     return (
       `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: the store may have forgotten windows that it granted ` +
-      "(it was restored, promoted, moved or emptied), and grants and renews nothing until they have passed. " +
+      "(it was restored, promoted, moved, formed anew or emptied), and grants and renews nothing until they have passed. " +
       "Then it goes on by itself; `snowlease quarantine end --help` says when to end it earlier."
     );
   }

@@ -24,7 +24,7 @@ export function quarantineError(
   { clock, opensAt, unknown }: Omit<InQuarantine, "outcome">,
 ): SnowleaseError {
   const retryAfterMs = opensAt - clock;
-  let cause = `${title} may have forgotten windows that it granted (it was restored, promoted, moved or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`;
+  let cause = `${title} may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`;
   if (retryAfterMs > longestUsual) {
     cause = `The clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`;
   } else if (unknown !== undefined) {

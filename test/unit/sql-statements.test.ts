@@ -15,7 +15,9 @@ function foldersIn(folder: string): string[] {
 /** Parts of how a session is set up, which only its own dialect asks for. */
 const ownOf = (dialect: string): string[] =>
   [...loadStatements(dialect).keys()].filter((name) =>
-    /^session\.(open|isolation|server|settings|log-format|log-rows|begin|one-row|schema)$/.test(name),
+    /^session\.(open|isolation|server|settings|log-rows|cluster|identity-of-cluster|read-latest|begin|one-row|schema)$/.test(
+      name,
+    ),
   );
 
 function shared(dialect: string): Map<string, string> {

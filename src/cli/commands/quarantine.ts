@@ -8,7 +8,7 @@ export const quarantine: CliCommand = {
   name: "quarantine",
   summary: "Show whether a namespace is in quarantine, and for how long. `quarantine end` ends it early.",
   details: [
-    "A store that may have forgotten windows that it granted (it was restored, promoted, moved or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
+    "A store that may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
     "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
   ],
   examples: [

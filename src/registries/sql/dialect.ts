@@ -18,7 +18,7 @@ export interface SqlStatement {
   readonly swaps?: boolean;
 }
 
-/** The server committed, and says that it did not wait for its standby. */
+/** The answer to a commit leaves open whether it lasts: the server did not wait for its standby, or was cut off from its cluster. */
 export class Unconfirmed extends Error {}
 
 /** What goes around the statements of one round trip. */
@@ -98,6 +98,8 @@ export interface Dialect {
   meaningOf(error: unknown): SqlErrorMeaning | undefined;
   /** Whether two identities name the same server and data. */
   sameServer(stored: string, seen: string): boolean;
+  /** Whether the servers of the first identity went on as those of the second, and forgot nothing: it is stored in its place. */
+  goesOn?(stored: string, seen: string): boolean;
   /** What acknowledged writes survive, from the statement `session.durability`. */
   durabilityOf(row: SqlRow): string;
 }

@@ -5,7 +5,8 @@ import type { SqlErrorMeaning } from "./dialect.ts";
 /** A setting, a name or a label has to change. */
 export const config = (says: string, advice: string): SqlErrorMeaning => ({ code: "CONFIG_INVALID", says, advice });
 const down = (says: string, advice: string): SqlErrorMeaning => ({ code: "REGISTRY_UNAVAILABLE", says, advice });
-const passing = (says: string, advice: string): SqlErrorMeaning => ({ ...down(says, advice), passes: true });
+/** A state that the server may leave by itself. */
+export const passing = (says: string, advice: string): SqlErrorMeaning => ({ ...down(says, advice), passes: true });
 
 export const login: SqlErrorMeaning = {
   code: "UNAUTHORIZED",

@@ -1,7 +1,7 @@
 import { type Era, nextEra } from "../../rule/era.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { together } from "../compare-and-set/decide.ts";
-import type { StoredNamespace } from "../compare-and-set/store.ts";
+import { Changed, type StoredNamespace } from "../compare-and-set/store.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
 import type { Dialect, SqlRow } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
@@ -112,12 +112,16 @@ export function conditions({ identity, era }: SqlNamespace): { identity: string;
 /**
  * Begins a quarantine where another server wrote last: this one may lack what that one acknowledged (a standby that lagged, a restored
  * backup). From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
- * @throws Beaten where another process noticed at the same time.
+ * @throws Beaten where another process noticed at the same time; Changed where the nodes of a cluster changed, which is no other server.
  */
 export async function guard(state: SqlNamespace, dialect: Dialect): Promise<SqlNamespace> {
   const { identity, entries, info, clock, tx } = state;
   const stored = entries.get("identity");
   if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
+  if (stored !== undefined && dialect.goesOn?.(stored.value, identity)) {
+    await tx.write(() => [setEntry(state, "identity", identity)]);
+    throw new Changed("the nodes of the cluster changed");
+  }
   const begins = nextEra(state, clock, info, eraMark);
   await tx.write(() => [setEra(state, begins), setEntry(state, "identity", identity)]);
   return { ...state, ...begins };

@@ -1,18 +1,21 @@
 import type { Socket } from "node:net";
 import type mysql2 from "mysql2";
-import type {
-  TransactionEdges,
-  Dialect,
-  SqlResult,
-  SqlRow,
-  SqlConnection,
-  SqlStatement,
-  SqlTarget,
-  SqlValue,
+import {
+  type TransactionEdges,
+  type Dialect,
+  type SqlResult,
+  type SqlRow,
+  type SqlConnection,
+  type SqlStatement,
+  type SqlTarget,
+  type SqlValue,
+  Unconfirmed,
 } from "../dialect.ts";
+import { whereOf } from "../../url.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
-import { meaningOf } from "./errors.ts";
+import { checkCluster, checkPrimaries, clusterOf, goesOn, isClusterNode } from "./cluster.ts";
+import { isUnclear, meaningOf } from "./errors.ts";
 
 type MysqlDriver = typeof mysql2;
 
@@ -35,8 +38,16 @@ export const mysql: Dialect = {
   connection: (driver, target) => new MysqlConnection(driver as MysqlDriver, target),
 
   sameServer: (stored, seen) => stored === seen,
+  goesOn,
 
-  durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog }) {
+  durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog, identity }) {
+    if (clusterOf(String(identity)) !== undefined) {
+      const all =
+        flushLog === 1
+          ? "and kill -9 and power loss of all nodes that are set up like this one (innodb_flush_log_at_trx_commit=1)"
+          : "and may be lost with all nodes at once (innodb_flush_log_at_trx_commit is not 1)";
+      return `Acknowledged writes survive the loss of this node while its cluster goes on, ${all}; a cluster that is formed anew starts a quarantine.`;
+    }
     let survives = "kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)";
     if (flushLog !== 1) {
       survives = "the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)";
@@ -56,11 +67,14 @@ function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlT
 class MysqlConnection implements SqlConnection {
   readonly #connection: mysql2.Connection & { readonly stream?: Socket };
   readonly #lockTimeout: number;
+  /** For messages. */
+  readonly #where: string;
   usable = true;
   names: Readonly<Record<string, string>> = {};
 
   constructor(driver: MysqlDriver, target: SqlTarget) {
     const { client, operationTimeout } = target;
+    this.#where = whereOf([target]);
     this.#connection = driver.createConnection({
       ...(client === undefined ? targetConfig(target) : poolConfig(client)),
       connectTimeout: operationTimeout,
@@ -78,15 +92,27 @@ class MysqlConnection implements SqlConnection {
       this.#connection.connect((error) => (error === null || error === undefined ? resolve() : reject(error)));
     });
     const timeouts = { lock_timeout: String(this.#lockTimeout), idle_timeout: String(idleTimeout) };
-    const open = [named(statement("open"), timeouts), statement("isolation")];
-    const [, , server, log] = await this.#all(...open, statement("server"), statement("log-format"));
-    const isMaria = /mariadb/i.test(String(server?.["server_version"]));
-    if (log?.["Value"] === "STATEMENT") {
+    const texts = [
+      named(statement("open"), timeouts),
+      statement("isolation"),
+      statement("server"),
+      statement("settings"),
+    ];
+    const [, , server, found] = await this.#all(...texts);
+    const isMaria = /mariadb/i.test(String(server?.[0]?.["server_version"]));
+    const settings = new Map(found?.map((row) => [String(row["Variable_name"]), String(row["Value"])]));
+    checkPrimaries(settings, isMaria, this.#where);
+    if (settings.get("binlog_format") === "STATEMENT") {
       await this.#all(statement("log-rows")).catch((error: unknown) => {
         if (meaningOf(error)?.code !== "FORBIDDEN") throw error;
       });
     }
-    this.names = { ...timeouts, identity: statement(isMaria ? "identity-in-part" : "identity") };
+    const isNode = isClusterNode(settings);
+    const identity = statement(isNode ? "identity-of-cluster" : isMaria ? "identity-in-part" : "identity");
+    this.names = { ...timeouts, identity };
+    if (!isNode) return;
+    const [rows] = await this.#all(named(statement("cluster"), this.names), statement("read-latest"));
+    checkCluster(rows?.[0], this.#where);
   }
 
   async run(statements: readonly SqlStatement[], { begins, commits }: TransactionEdges): Promise<readonly SqlResult[]> {
@@ -97,18 +123,20 @@ class MysqlConnection implements SqlConnection {
       return place;
     });
     if (commits) texts.push(statement("commit"));
-    const answer = await this.#query(texts.join(";\n"));
+    const answer = await this.#query(texts.join(";\n")).catch((error: unknown) => {
+      throw commits && isUnclear(error) ? new Unconfirmed(error.message, { cause: error }) : error;
+    });
     const answers = (texts.length > 1 ? answer : [answer]) as unknown[];
     return places.map((place) => resultOf(answers[place]));
   }
 
-  /** The first row of each of these, in one round trip. */
-  async #all(...texts: string[]): Promise<readonly (SqlRow | undefined)[]> {
+  /** The rows of each of these, in one round trip. */
+  async #all(...texts: string[]): Promise<readonly (readonly SqlRow[])[]> {
     const answers = await this.run(
       texts.map((text) => ({ text, parameters: {} })),
       {},
     );
-    return answers.map(({ rows }) => rows[0]);
+    return answers.map(({ rows }) => rows);
   }
 
   async rollback(): Promise<void> {
