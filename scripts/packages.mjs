@@ -27,6 +27,7 @@ export const allPackages = {
   // An engine is more than a developer's machine should get unasked.
   ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
   "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+  "galera-4": "/usr/lib/galera/libgalera_smm.so",
   "nats-server": "/usr/sbin/nats-server",
   pgbouncer: "/usr/sbin/pgbouncer",
   python3: "/usr/bin/python3",

@@ -4,7 +4,7 @@ import { defaultLayout } from "../../src/id/layout.ts";
 import type { HolderLabel, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { MariadbServer, mariadbMissing } from "../support/mariadb.ts";
-import { mysqlMissing, startMysql } from "../support/mysql.ts";
+import { mysqlMissing, pluginOptions, startMysql } from "../support/mysql.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { expectApart, liveOn, type Span } from "../support/spans.ts";
 import { openSql } from "../support/sql.ts";
@@ -212,6 +212,22 @@ describe.each(engines)("$name", ({ missing, start }) => {
         await sleep(1500);
         server.process.signal("SIGCONT");
       });
+    });
+  });
+});
+
+describe.skipIf(mysqlMissing !== undefined)(mysqlMissing ?? "MySQL", () => {
+  test.each([
+    ["one primary", "ON"],
+    ["several primaries", "OFF"],
+  ])("set up for a replication group with %s", async (_, single) => {
+    const group = ["--plugin-load-add=group_replication.so", `--loose-group-replication-single-primary-mode=${single}`];
+    const server = await startMysql([...pluginOptions, ...group]);
+    ends.push(() => server.remove());
+    if (single === "ON") return roundTrip(server.url());
+    await expect((await opened(server.url())).claim(claimRequest())).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("group_replication_single_primary_mode=OFF") as string,
     });
   });
 });

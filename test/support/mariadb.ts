@@ -17,6 +17,8 @@ export interface Flavor {
   readonly name: string;
   /** What starts it, and arguments that always come first. */
   readonly command: readonly string[];
+  /** A statement that it refuses as long as it does not work, where that is not any one. */
+  readonly first?: string;
   /** Makes a data folder. */
   install(data: string): void;
 }
@@ -26,7 +28,7 @@ export function installing(data: string): ExecFileSyncOptions {
   return { stdio: "pipe", env: { ...process.env, TMPDIR: dirname(data) } };
 }
 
-const mariadb: Flavor = {
+export const mariadb: Flavor = {
   name: "mariadb",
   command: ["mariadbd", "--no-defaults", "--user=root"],
   install(data) {
@@ -66,16 +68,23 @@ export class MariadbServer {
     this.process = new ServerProcess(flavor.name);
   }
 
-  /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
-  static async start(options: readonly string[] = [], flavor: Flavor = mariadb): Promise<MariadbServer> {
+  /**
+   * Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk.
+   * @param once arguments of this start alone.
+   */
+  static async start(
+    options: readonly string[] = [],
+    flavor: Flavor = mariadb,
+    once: readonly string[] = [],
+  ): Promise<MariadbServer> {
     const make = (port: number): MariadbServer => {
       const server = new MariadbServer(port, options, flavor);
       cpSync(templateFolder(flavor), server.data, { recursive: true });
       return server;
     };
     return startOnFreePort(make, async (server) => {
-      await server.start();
-      await server.query("CREATE DATABASE snowlease", "");
+      await server.start(once);
+      await server.query("CREATE DATABASE IF NOT EXISTS snowlease", "");
     });
   }
 
@@ -104,7 +113,7 @@ export class MariadbServer {
       ...more,
     ];
     await this.process.start(command, args, async () => {
-      await this.query("SELECT 1", "");
+      await this.query(this.#flavor.first ?? "SELECT 1", "");
       return true;
     });
   }

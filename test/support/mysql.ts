@@ -46,6 +46,9 @@ const flavor: Flavor = {
   },
 };
 
+/** Where its plugins are, for one that was unpacked. */
+export const pluginOptions: readonly string[] = home === undefined ? [] : [`--plugin-dir=${home}/usr/lib/mysql/plugin`];
+
 /** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
 export function startMysql(options: readonly string[] = []): Promise<MariadbServer> {
   const own = ["--mysqlx=OFF", "--innodb-redo-log-capacity=16M", ...options];
