@@ -22,7 +22,7 @@ const flavor: Flavor = {
   command: ["env", `PATH=${process.env["PATH"]}:${scripts}`, ...mariadb.command],
 };
 
-/** Two nodes of a cluster of the test's own. Only the first one may go on alone where the other one does not answer any more. */
+/** Two nodes of a cluster of the test's own. Only the first one goes on alone where the other one does not answer any more. */
 export class TestCluster {
   readonly nodes: readonly [MariadbServer, MariadbServer];
 
