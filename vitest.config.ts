@@ -3,6 +3,12 @@ import { defineConfig } from "vitest/config";
 /** For a test that hangs, ms. Else what a test waits for decides how long it takes. */
 const timeout = 300_000;
 
+/**
+ * Nearly every test makes a registry file: nobody would find anything among these warnings. Programs that tests start keep them. Bun and Deno
+ * do not know the flag.
+ */
+const isNode = process.versions["bun"] === undefined && process.versions["deno"] === undefined;
+
 export default defineConfig({
   test: {
     projects: ["unit", "conformance", "simulation", "faults", "e2e", "crowds"].map((name) => {
@@ -14,6 +20,7 @@ export default defineConfig({
           include: [`test/${name}/**/*.test.ts`],
           testTimeout: timeout,
           hookTimeout: timeout,
+          execArgv: isNode ? ["--disable-warning=SNOWLEASE_NEW_REGISTRY"] : [],
           expect: { poll: { timeout: timeout - 30_000 } },
           // Most tests wait: for a server, the end of a window, a timeout.
           maxWorkers: isAlone ? 1 : 4,
