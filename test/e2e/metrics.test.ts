@@ -146,6 +146,7 @@ test("what is done through a daemon is in its figures, its events and its log, a
   const lines = await stop(daemon);
   expect(lines.map(({ event }) => event)).toEqual([
     "listening",
+    "scope",
     "claimed",
     "claimed",
     "claimed",

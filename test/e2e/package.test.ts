@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, normalize } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { atTheEnd } from "../support/at-the-end.ts";
+import { withoutNotices } from "../support/cli.ts";
 import { examplesFolder } from "../support/examples.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 
@@ -65,7 +66,7 @@ function runThere(...command: string[]): Promise<Result> {
 
 async function read(...command: string[]): Promise<string> {
   const result = await runThere(...command);
-  expect(result, result.stdout).toMatchObject({ code: 0, stderr: "" });
+  expect({ ...result, stderr: withoutNotices(result.stderr) }, result.stdout).toMatchObject({ code: 0, stderr: "" });
   return result.stdout;
 }
 

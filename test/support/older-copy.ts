@@ -8,6 +8,9 @@ const execute = promisify(execFile);
 /** Puts an older copy of a namespace's tables back in their place, as an operator does it in this kind of database. */
 export type PutBack = () => Promise<void>;
 
+/** How often a restore is repeated at most. */
+const mostTries = 10;
+
 /** The tables of a namespace. */
 export const namesOf = (namespace: string): readonly string[] =>
   ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
@@ -26,7 +29,16 @@ export async function dumpOfPostgres(
     await execute(program, [...args, `--dbname=${server.url()}`]);
   };
   await run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
-  return () => run("pg_restore", "--clean", "--if-exists", ...more, file);
+  return async () => {
+    // Holders write meanwhile, also between the rows and the index that is made behind them: it then fails, and an operator repeats it.
+    for (let tries = 0; ; tries++) {
+      try {
+        return await run("pg_restore", "--clean", "--if-exists", ...more, file);
+      } catch (error) {
+        if (tries === mostTries || !String(error).includes("could not create unique index")) throw error;
+      }
+    }
+  };
 }
 
 /** Copies the tables. Like a dump of `mysqldump`, the copy drops what is there, makes the tables anew and fills one after the other. */

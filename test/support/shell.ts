@@ -75,7 +75,7 @@ export class Shell {
   async answers(commands: readonly string[]): Promise<readonly string[]> {
     const script = commands.map((command) => `printf '\\001'\n${command}`).join("\n");
     const { output } = await this.run(script);
-    return output.split(answered).slice(1);
+    return output.split(answered).slice(1).map(withoutNotices);
   }
 
   /** Ends it, and everything that was started in it. */

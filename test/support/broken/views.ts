@@ -193,6 +193,11 @@ export const namespaceFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "takes what it is asked about for its scope",
+    rejectedBy: ["the scope is one phrase, the same for every client, and for a namespace that does not exist yet"],
+    wrap: () => ({ scope: async (namespace) => `all who use the namespace ${namespace}` }),
+  },
+  {
     fault: "does not compare layouts",
     rejectedBy: ["a different layout is LAYOUT_MISMATCH, and changes nothing"],
     wrap: (registry) => ({
