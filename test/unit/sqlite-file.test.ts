@@ -518,7 +518,8 @@ test("without a driver it says what to install; with the one that is built in it
     } catch (error) {
       console.error(error.code, error.message);
     }`;
-  const { stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  const args = ["--disable-warning=SNOWLEASE_NEW_REGISTRY", "--input-type=module", "-e", script];
+  const { stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
   const isBuiltin = process.getBuiltinModule("node:sqlite") !== undefined;
   expect(stderr).toMatch(isBuiltin ? /^$/ : /^DRIVER_MISSING .*npm install libsql@0\.5.*\n$/);
 });
