@@ -52,11 +52,9 @@ local function inPool(n)
   return n % 1 == 0 and n >= first and n <= last
 end
 
-if isUnheardOf() then
-  local elsewhere = databasesElsewhere(database)
-  if #elsewhere > 0 then
-    return { 'elsewhere', 'databases', table.concat(elsewhere, ' ') }
-  end
+local elsewhere = refusalElsewhere(database)
+if elsewhere then
+  return elsewhere
 end
 
 -- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.

@@ -16,11 +16,9 @@ local id = ARGV[8] -- of a namespace that is made
 local receiptKey = ARGV[9] -- of a namespace that is made
 local database = ARGV[10] -- of this connection; '': there are no others, or an operator says that this is another registry
 
-if isUnheardOf() then
-  local elsewhere = databasesElsewhere(database)
-  if #elsewhere > 0 then
-    return { 'elsewhere', 'databases', table.concat(elsewhere, ' ') }
-  end
+local elsewhere = refusalElsewhere(database)
+if elsewhere then
+  return elsewhere
 end
 
 if isNew == '1' then

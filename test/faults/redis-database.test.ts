@@ -80,6 +80,10 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "the database that a
     await server.client().flushall();
     const registry = await opened(way, 7);
     await init(registry);
+    const place = way.includes("sentinels")
+      ? /^all who use database 7 of the primary `ids` of Redis /
+      : /^all who use database 7 of Redis /;
+    expect(await registry.scope?.(namespace)).toMatch(place);
     await server.client().call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
     await Promise.all([granted(registry, claimRequest()), granted(registry, claimRequest())]);
     expect(await registry.workers(namespace)).toHaveLength(2);

@@ -22,7 +22,14 @@ local function databasesElsewhere(own)
   return found
 end
 
--- Whether nothing shows that this namespace was ever here.
-local function isUnheardOf()
-  return meta.layout == nil and meta.replId == nil
+-- The answer of a script that would make the namespace where there are others of its name; nil: it may go on. Where anything shows that the
+-- namespace was here, the script makes no second one.
+local function refusalElsewhere(own)
+  if meta.layout ~= nil or meta.replId ~= nil then
+    return nil
+  end
+  local found = databasesElsewhere(own)
+  if #found > 0 then
+    return { 'elsewhere', 'databases', table.concat(found, ' ') }
+  end
 end

@@ -10,7 +10,10 @@ export function ownDatabase({ cluster, settings }: RedisConnection): number | un
 
 /** Where a registry is, as a phrase. */
 export function placeOf({ cluster, settings, where }: RedisConnection): string {
-  return cluster ? `the Redis cluster ${where}` : `database ${settings.database} of Redis ${where}`;
+  if (cluster) return `the Redis cluster ${where}`;
+  const { database, primary } = settings;
+  // One group of sentinels may watch several primaries.
+  return `database ${database} of ${primary === undefined ? "" : `the primary \`${primary}\` of `}Redis ${where}`;
 }
 
 /** The databases that a script found, as phrases. */
