@@ -12,9 +12,15 @@ const source = join(import.meta.dirname, "../test/support/kubernetes");
 /** A build that takes longer was killed, ms. */
 const longestBuild = 1_200_000;
 
-/** Builds the program before the tests that need it; where it cannot be built, they are told why. */
-export function prepareKubernetesApi() {
-  const missing = missingBecause();
+/**
+ * Builds the program before the tests that need it; where it cannot be built, they are told why. `build`: whether to take the minutes that
+ * it needs.
+ */
+export function prepareKubernetesApi({ build = true } = {}) {
+  const missing =
+    build || existsSync(programFile())
+      ? missingBecause()
+      : "the API server of Kubernetes is not built: `npm run test:all` builds it";
   if (missing === undefined) kubernetesApi();
   else process.env.KUBERNETES_API_MISSING = missing;
 }

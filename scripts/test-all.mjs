@@ -1,6 +1,6 @@
 // `npm run test:all`: the gate, then every other test file, the platforms, all models and a long simulation. What fails runs a second time,
 // alone: only what fails twice is red. A run that was broken off goes on where it was, unless a file changed since; `-- --again` begins
-// anew. `-- --share 2/8` takes the second of eight parts of what is not the gate.
+// anew. `-- --share 2/8` takes the second of eight parts of what is not the gate; with `--minutes 5` it begins nothing after five minutes.
 
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,16 +23,19 @@ const programs = new Map([
     { args: ["scripts/test.mjs", "test/simulation/simulation.test.ts"], environment: { SNOWLEASE_HISTORIES: "20000" } },
   ],
 ]);
+/** Where fewer minutes are left, so many files are begun at a time: each time, the last one runs alone. */
+const [enoughMinutes, filesAtOnce] = [6, 8];
 /** What the results depend on, beside the files of the root. */
 const sources = ["bench", "deploy", "docs", "examples", "prove", "scripts", "spec", "sql", "src", "test", "web"];
 
 const values = readArguments();
+const minutes = minutesOf(values.minutes);
 const pieces = shareOf([...rest, ...programs.keys()], values.share);
 const begin = performance.now();
 ensureDependencies();
 ensureBuild();
 ensurePackages(allPackages);
-prepareKubernetesApi();
+prepareKubernetesApi({ build: values.share === undefined });
 
 const folder = join("node_modules/.cache/snowlease/test-all", values.share?.replace("/", "-of-") ?? "all");
 const resultsFile = join(folder, "results");
@@ -43,16 +46,27 @@ await runFiles(
   "The other tests",
   pieces.filter((name) => !programs.has(name)),
 );
-for (const name of pieces) if (programs.has(name) && resultOf(name) === undefined) await run(name);
+for (const name of pieces) if (programs.has(name) && resultOf(name) === undefined && isTime()) await run(name);
 for (const name of [...gate, ...pieces].filter(isRed)) await run(name);
 process.exitCode = report() ? 0 : 1;
 
 function readArguments() {
   try {
-    return parseArgs({ options: { share: { type: "string" }, again: { type: "boolean", default: false } } }).values;
+    const options = {
+      share: { type: "string" },
+      minutes: { type: "string" },
+      again: { type: "boolean", default: false },
+    };
+    return parseArgs({ options }).values;
   } catch (error) {
     return fail(error.message, 2);
   }
+}
+
+/** After so many minutes nothing is begun. */
+function minutesOf(text = "Infinity") {
+  if (!/^(?:\d{1,4}|Infinity)$/.test(text)) fail(`Expected --minutes to be a whole number, got \`${text}\``, 2);
+  return Number(text);
 }
 
 /** Every so many of them: neighbours test one store, and should be spread over all parts. */
@@ -75,7 +89,13 @@ function resume() {
 async function runFiles(title, files) {
   const left = files.filter((file) => resultOf(file) === undefined);
   console.log(`\n${title}: ${left.length} files, ${files.length - left.length} done before`);
-  if (left.length > 0) await runTests(left, { resultsFile });
+  const size = minutes < enoughMinutes ? filesAtOnce : left.length;
+  while (left.length > 0 && isTime()) await runTests(left.splice(0, size), { resultsFile });
+}
+
+/** Whether there is time to begin something. */
+function isTime() {
+  return performance.now() - begin < minutes * 60_000;
 }
 
 /** Runs a file or a program by itself. */
@@ -108,5 +128,11 @@ function report() {
   rmSync(stamp);
   console.log(`\nThe slowest of all in ${join(folder, "report")}\n${lines.slice(0, 10).join("\n")}`);
   for (const text of flaky.flatMap(({ failures }) => failures)) console.log(`FLAKY ${text}`);
-  return printVerdict("All", last, (performance.now() - begin) / 1000);
+  const late = pieces.filter((name) => resultOf(name) === undefined);
+  if (late.length > 0) console.log(`\nNot begun within ${minutes} minutes: ${late.join(", ")}`);
+  return printVerdict(
+    values.share === undefined ? "All" : `Part ${values.share}`,
+    last,
+    (performance.now() - begin) / 1000,
+  );
 }
