@@ -166,43 +166,6 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
     });
 
-    test("`init` ends no quarantine: neither one that is recorded, nor one whose record is lost", async () => {
-      const { registry, namespace } = await made();
-      const meta = `workerid_meta_${namespace}`;
-      const again = (): Promise<unknown> => registry.init({ namespace, layout });
-      const refused = async (): Promise<void> => {
-        for (let i = 0; i < 2; i++) {
-          expect((await failure(registry.claim(claimRequest({ namespace })))).code).toBe("QUARANTINE");
-          await again();
-        }
-      };
-      const request = claimRequest({ namespace, window: 1000 });
-      const grant = await granted(registry, request);
-      await registry.release({ ...keyOf(request, grant), clock: Date.now() });
-      await server.query(`UPDATE ${meta} SET value = 'restored' WHERE name = 'identity'`);
-      await refused();
-      await server.query(`DELETE FROM ${meta}`);
-      await again();
-      await refused();
-      await server.query(`DROP TABLE ${meta}`);
-      await again();
-      await refused();
-      // One of the other tables is enough to show that there were claims.
-      for (const kept of ["history", "assign"]) {
-        for (const table of ["assign", "window", "history", "meta"])
-          if (table !== kept) await server.query(`DROP TABLE workerid_${table}_${namespace}`);
-        await again();
-        await refused();
-        const row =
-          "(worker_id, pid, ip, hostname, create_time) VALUES (7, 1, 'lease@012345678', 'h', CURRENT_TIMESTAMP)";
-        if (kept === "history") await server.query(`INSERT INTO workerid_assign_${namespace} ${row}`);
-      }
-      for (const table of ["assign", "window", "history", "meta"])
-        await server.query(`DROP TABLE workerid_${table}_${namespace}`);
-      await again();
-      await granted(registry, claimRequest({ namespace }));
-    });
-
     test("a login that is refused, and a user without rights", async () => {
       const { namespace } = await made();
       const without = await opened(as("app:s3cret"));

@@ -4,7 +4,6 @@ import {
   chownSync,
   copyFileSync,
   cpSync,
-  linkSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -487,20 +486,6 @@ describe("a file that is open", () => {
     raw.close();
     expect(await registry.claim(claimRequest())).toMatchObject({ outcome: "granted", workerId: 3 });
   });
-});
-
-test("a file that has two names would have two logs, and is refused", async () => {
-  const folder = newFolder();
-  const path = await madeRegistry(folder);
-  const second = join(folder, "second.db");
-  linkSync(path, second);
-  for (const name of [path, second]) {
-    const error = await refused(name, folder);
-    expect(error.code).toBe("CONFIG_INVALID");
-    expect(error.message).toMatch(/has 2 names.*remove all but one/);
-  }
-  rmSync(second);
-  expect(await (await openSqlite(path)).workers(namespace)).toHaveLength(1);
 });
 
 test("without a driver it says what to install; with the one that is built in it says nothing", () => {
