@@ -36,6 +36,7 @@ const othersTaken = [
   "e2e/runtime",
   "faults/before-epoch",
   "faults/clock-back",
+  "faults/migrate-own-leases",
   "faults/migrate-sources",
   "faults/narrowed-pool",
   "faults/nemesis",

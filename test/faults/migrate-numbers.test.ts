@@ -4,7 +4,6 @@ import { makePlan, type Plan } from "../../src/ops/migrate/plan.ts";
 import { planText, readPlan } from "../../src/ops/migrate/plan-file.ts";
 import type { SourceContents, SourceKind } from "../../src/ops/migrate/source.ts";
 import { readSource } from "../../src/ops/migrate/sources.ts";
-import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { textOf } from "../support/failures.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
@@ -43,39 +42,6 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "numbers of a fleet 
   afterAll(() => server.remove());
   beforeEach(async () => {
     await server.client().flushall();
-  });
-
-  test("westid: what our own leases left there is no program of the old scheme", async () => {
-    const client = server.client();
-    const registry = await openRedis(server.url());
-    try {
-      await registry.init({ new: true, namespace: "default", layout: westid.fingerprint });
-      const at = (host: string): object => ({ holder: { host, ip: "10.0.0.5", pid: 4711, instance: "" } });
-      const live = claimRequest({ namespace: "default", layout: westid.fingerprint, clock: Date.now(), ...at("live") });
-      expect(await granted(registry, live)).toMatchObject({ workerId: 0 });
-      // Given back without a word of what was used: its window goes on, and the key with it.
-      const rests = claimRequest({
-        namespace: "default",
-        layout: westid.fingerprint,
-        clock: Date.now(),
-        ...at("rests"),
-      });
-      const grant = await granted(registry, rests);
-      await registry.release({ ...keyOf(rests, grant), clock: Date.now() });
-      const over = claimRequest({ namespace: "default", layout: westid.fingerprint, clock: Date.now(), ...at("over") });
-      expect(await granted(registry, over)).toMatchObject({ workerId: 2 });
-    } finally {
-      await registry.close();
-    }
-    expect(await client.exists("workerId:use:0", "workerId:use:1", "workerId:use:2")).toBe(3);
-    expect(await refused("westid-redis", server.url())).toMatch(/^NOT_FOUND: There is no key workerId:use:N/);
-    // Java takes a number over that stands in the list of its own address, whoever has it.
-    await client.set("workerId:use:2", "12x10.0.0.8xjava");
-    await client.set("workerId:use:3", "13x10.0.0.8xjava");
-    expect(shown(await read("westid-redis", server.url()))).toEqual([
-      [2, "java/12", "10.0.0.8"],
-      [3, "java/13", "10.0.0.8"],
-    ]);
   });
 
   test("westid: a number that stands in a list is one that a program there takes again", async () => {
