@@ -9,14 +9,18 @@ import { RunFolder } from "./left-behind.mjs";
 /** The seconds that each file took when it last ran here: a run tells by them how long the rest will take. */
 const secondsFile = "node_modules/.cache/snowlease/test-seconds.json";
 
+/** A run in a copy takes no longer, ms: what was broken there may go round in circles. */
+const hanging = 900_000;
+
 /**
  * Runs vitest to its end.
  * @param args files, and other arguments of vitest.
  * @param options `shows`: one line a file, in the place of what vitest prints. `environment`: more of it for the tests. `resultsFile`: gets a
- * line of JSON as soon as a file is done; default: one that is removed.
+ * line of JSON as soon as a file is done; default: one that is removed. `copy`: the folder of another tree whose tests to run; then
+ * what vitest prints is dropped, the seconds are not kept, and a run that hangs is ended.
  * @returns the result of each file, and of what failed outside of them.
  */
-export async function runTests(args, { shows = true, environment = {}, resultsFile } = {}) {
+export async function runTests(args, { shows = true, environment = {}, resultsFile, copy } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
   const temporary = new RunFolder();
   const file = resultsFile ?? join(folder, "results");
@@ -24,7 +28,9 @@ export async function runTests(args, { shows = true, environment = {}, resultsFi
   const secondsBefore = readSeconds();
   const reporters = [...(shows ? [] : ["--reporter=default"]), "--reporter=./scripts/reporter.mjs"];
   const { status } = spawnSync(process.execPath, ["node_modules/vitest/vitest.mjs", "run", ...reporters, ...args], {
-    stdio: "inherit",
+    ...(copy === undefined
+      ? { stdio: "inherit" }
+      : { cwd: copy, stdio: "ignore", timeout: hanging, killSignal: "SIGKILL" }),
     env: {
       ...process.env,
       ...environment,
@@ -38,6 +44,7 @@ export async function runTests(args, { shows = true, environment = {}, resultsFi
   for (const text of await temporary.clear()) appendResult(file, failure(text));
   const results = readResults(file).slice(before);
   rmSync(folder, { recursive: true });
+  if (copy !== undefined) return results;
 
   const seconds = Object.fromEntries(
     results.flatMap(({ file, seconds }) => (file === undefined ? [] : [[file, seconds]])),

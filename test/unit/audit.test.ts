@@ -115,6 +115,18 @@ test("lines without an ID, and IDs beyond the layout, are told by their line", a
   ]);
 });
 
+test.each([
+  ["little-endian", Buffer.from("\uFEFF1\r\n2\r\n", "utf16le")],
+  ["big-endian", Buffer.from("\uFEFF1\r\n2\r\n", "utf16le").swap16()],
+])("a source in UTF-16, %s, is refused as a whole", async (_, bytes) => {
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    yield bytes;
+  }
+  await expect(audit([{ name: "ids.txt", chunks: chunks() }], options)).rejects.toThrow(
+    "IDs cannot be read from `ids.txt` (string): it is UTF-16; save it as UTF-8.",
+  );
+});
+
 test("a source that fails half-way is named", async () => {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     yield Buffer.from("1\n2\n");
