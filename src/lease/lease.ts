@@ -484,9 +484,10 @@ export class Lease implements LeaseView {
 function doubtOf({ reason, doubt }: Lost, { heard }: ClaimSecrets, { until }: LeaseSnapshot): Lost["doubt"] {
   const [before, last] = heard;
   // Copies that were made while an answer was on its way may both have heard it.
-  if (reason === "cloned") return { from: before, until };
-  // Another claim of the same times came after the last request that the registry answered.
-  return doubt && { ...doubt, from: Math.max(doubt.from, last) };
+  if (reason === "cloned") return { from: Math.min(before, until), until };
+  // Another claim of the same times came after the last request that the registry answered. Where they end before it, another clock is
+  // behind, or a copy of this process was at work: then nothing more is known.
+  return doubt && doubt.until > last ? { ...doubt, from: Math.max(doubt.from, last) } : doubt;
 }
 
 function snapshotOf(grant: Grant, generation: number, since: number): LeaseSnapshot {

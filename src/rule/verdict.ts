@@ -266,10 +266,14 @@ function overlapOf(receipt: Receipt, record: Stored | undefined, end = receipt.u
   return (isOther ? record.from : record.until) < end ? spanOf(receipt, record, end) : undefined;
 }
 
-/** The times that other claims may have used beside the holder of the receipt: they begin with the last answer that the registry forgot. */
-function spanOf(receipt: Receipt, { until }: Stored, end = receipt.until): NonNullable<Lost["doubt"]> {
+/**
+ * The times that other claims may have used beside the holder of the receipt. They begin with the last answer that the registry forgot;
+ * with the record's window where all of it lies before that answer.
+ */
+function spanOf(receipt: Receipt, record: Stored, end = receipt.until): NonNullable<Lost["doubt"]> {
   const from = receipt.until - receipt.maxWindow - receipt.maxClockSkew;
-  return { from, until: Math.max(from, Math.min(until, end)) };
+  const until = Math.min(record.until, end);
+  return { from: from < until ? from : Math.min(record.from, until), until };
 }
 
 /** How a claim ended, as far as its record shows it. */

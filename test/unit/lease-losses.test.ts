@@ -145,6 +145,23 @@ describe("a lost lease", () => {
     expect(lost[0]?.error.message).toMatch(/another claim had the worker ID before the window passed.*may exist twice/);
   });
 
+  it("names all times that the registry doubts where they lie before its last answer", async () => {
+    const world = newWorld();
+    const lease = await claim(world);
+    const lost = eventsOf(lease, "lost");
+    const began = world.clock.now();
+    await world.clock.advance(1000);
+    await lease.renew();
+    // A copy of the process that was made earlier, and whose clock is behind.
+    const { receipt: _, ...asked } = await sentNext(world, lease);
+    await world.registry.release({ ...asked, nextTurn: "f".repeat(32), used: { until: began + 500 } });
+    await lease.renew();
+    await told(world);
+    const until = began + 500;
+    expect(lost).toMatchObject([{ reason: "released", doubt: { until } }]);
+    expect(lost[0]?.doubt?.from).toBeLessThan(until);
+  });
+
   it("says that an operator ended the claim", async () => {
     const world = newWorld();
     const lease = await claim(world);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { fc } from "../support/fast-check.ts";
 import { type Era, nextEra } from "../../src/rule/era.ts";
 import { readReceipt, type Receipt, receiptOf } from "../../src/rule/receipt.ts";
 import type { ReleaseRequest, RenewRequest } from "../../src/rule/registry.ts";
@@ -518,5 +519,36 @@ describe("a verdict", () => {
       const { begins: beganByRelease, ...ended } = releaseIn(calm, before);
       expect(ended).toEqual(releaseIn({ ...calm, ...beganByRelease }, before));
     }
+  });
+});
+
+describe("times in doubt", () => {
+  const time = fc.integer({ min: now - 2_000_000, max: now + 700_000 });
+  /** How the store shows the worker ID now. */
+  const shown = fc.record({
+    fence: fc.integer({ min: 1, max: 5 }),
+    token: fc.constantFrom("t1", "t2", undefined),
+    window: fc.tuple(time, time).map((both) => both.toSorted((a, b) => a - b)),
+    clean: fc.boolean(),
+  });
+
+  test("are those of the record and of the holder, and end behind their beginning", () => {
+    fc.assert(
+      fc.property(shown, time, fc.constantFrom(calm, past, inside), fc.boolean(), (record_, until, state, covered) => {
+        const { window, ...others } = record_;
+        const [from = 0, end = 0] = window;
+        const before = record({ ...others, from, until: end });
+        const own = receipt({ until, ...(covered && { era: state.era }) });
+        for (const { answer } of [
+          renewIn(state, before, { receipt: own }),
+          releaseIn(state, before, { receipt: own, used: { until: Math.max(from, until - 10) } }),
+        ]) {
+          if (answer.outcome !== "lost" || answer.doubt === undefined) continue;
+          expect(answer.doubt.from).toBeLessThanOrEqual(answer.doubt.until);
+          expect(answer.doubt.from === answer.doubt.until).toBe(from === end);
+          expect(answer.doubt.until).toBeLessThanOrEqual(Math.min(until, end));
+        }
+      }),
+    );
   });
 });

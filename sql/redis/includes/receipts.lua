@@ -83,7 +83,11 @@ end
 -- the end of its window.
 local function lostInDoubt(reason, receipt, record, ends)
   local from = receipt['until'] - receipt.maxWindow - receipt.maxClockSkew
-  return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', math.max(from, math.min(record['until'], ends or receipt['until'])) }
+  local last = math.min(record['until'], ends or receipt['until'])
+  if from >= last then
+    from = math.min(record.from, last)
+  end
+  return { 'lost', 'reason', reason, 'doubtFrom', from, 'doubtUntil', last }
 end
 
 -- Whether the record alone shows that another claim used times of the receipt's window: `overlapOf` in rule/verdict.ts.
