@@ -6,14 +6,21 @@
 #   SNOWLEASE_REGISTRY=http://127.0.0.1:7070 sh examples/lease.sh PROGRAM [ARGUMENT…]
 #
 # A program that makes IDs by itself knows nothing of windows. It is protected only by being stopped in time: not when this script
-# is killed with -9 or stopped. SNOWLEASE_NAMESPACE, SNOWLEASE_TOKEN and SNOWLEASE_WINDOW (ms, at least 10000) are heeded. Needs
-# curl, and a `date` that knows milliseconds (GNU).
+# is killed with -9 or stopped. SNOWLEASE_NAMESPACE, SNOWLEASE_TOKEN and SNOWLEASE_WINDOW (whole seconds like 30s, at
+# least 10s) are heeded. Needs curl, and a `date` that knows milliseconds (GNU).
 set -eu
 
 leases=${SNOWLEASE_REGISTRY:-http://127.0.0.1:7070}/v1/${SNOWLEASE_NAMESPACE:-default}/leases
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 # Longest request, and how long before the end of the window the program is asked to end and is killed, ms.
 request=2000 margin=4000 force=1000
+
+window=${SNOWLEASE_WINDOW:-30s}
+case ${window%s} in "$window" | "" | *[!0-9]*)
+  echo "SNOWLEASE_WINDOW has to be in whole seconds, such as 30s, and is \`$window\`" >&2
+  exit 2
+  ;;
+esac
 
 now() { date +%s%3N; }
 
@@ -34,7 +41,7 @@ authorization() {
 # field NAME: a number of the answer.
 field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 
-answer=$(ask POST "" "{\"token\":\"$token\",\"now\":$(now),\"windowMs\":${SNOWLEASE_WINDOW:-30000},\"continues\":false,\
+answer=$(ask POST "" "{\"token\":\"$token\",\"now\":$(now),\"windowMs\":${window%s}000,\"continues\":false,\
 \"host\":\"$(uname -n)\",\"pid\":$$}") || {
   echo "no worker ID: $answer" >&2
   exit 1

@@ -307,7 +307,7 @@ async function onDaemons(holders: number, folder: string): Promise<Scene> {
   await init(registry);
   const behind = await linksTo([redis.port], 3);
   const daemons = await Promise.all(
-    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1000`, folder)),
+    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1s`, folder)),
   );
   const links = await linksTo(
     daemons.map(({ port }) => port),

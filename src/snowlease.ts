@@ -23,12 +23,12 @@ import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 
-/** A time: a number of ms, or text with a unit, such as `500ms`, `2s`, `1m`, `1h`. */
+/** A time: a number of ms, or a text with its unit, such as `500ms`, `2s`, `1m`, `1h`. A text without a unit is refused, but for `0`. */
 export type Duration = number | string;
 
 /**
  * The options of `snowlease`. The environment may hold each of them, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; an option that is
- * passed here is stronger. A time without a unit is in ms. An option that decides which IDs are unique is refused where it is undefined.
+ * passed here is stronger. A time that is a number is in ms. An option that decides which IDs are unique is refused where it is undefined.
  *
  * The comments are those of the table in options.ts: scripts/docs.mjs writes them.
  */
@@ -217,6 +217,7 @@ export interface Surroundings {
 /** Leases a worker ID without a generator; otherwise like `snowlease`. */
 export async function openLease(config: Config, surroundings: Surroundings = {}): Promise<Lease> {
   const { signal = new AbortController().signal, clock = systemClock, onWait } = surroundings;
+  warnOfWindow(config);
   const target = config.registry;
   const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
   // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
@@ -253,6 +254,9 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
   }
 }
 
+/** A shorter window may be one whose unit was mistaken, ms. */
+const shortWindow = 1000;
+
 const makeToken = (): string => randomBytes(16).toString("hex");
 
 function leaseOptionsOf(config: Config, kind: string = "", workerId?: number): LeaseOptions {
@@ -278,17 +282,30 @@ function assignersOf(config: Config, { env = process.env, argv }: Surroundings):
   );
 }
 
-let hasWarned = false;
+const warned = new Set<string>();
 
 /** Warns once per process: many leases would repeat the same warning. */
+function warnOnce(code: string, text: string): void {
+  if (!warned.has(code)) process.emitWarning(text, { type: "SnowleaseWarning", code });
+  warned.add(code);
+}
+
+/** Seconds may have been meant. */
+function warnOfWindow({ window, sources }: Config): void {
+  if (window === undefined || window >= shortWindow) return;
+  warnOnce(
+    "SNOWLEASE_SHORT_WINDOW",
+    `A window of ${window} ms (${sources.window?.text ?? "window"}) is short: while the registry or this process stalls for longer, no IDs are made. ` +
+      `If ${window} s are meant, write "${window}s".`,
+  );
+}
+
 function warnOfAddress(): void {
-  if (hasWarned) return;
-  hasWarned = true;
-  process.emitWarning(
+  warnOnce(
+    "SNOWLEASE_NO_REGISTRY",
     "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host or user sees. " +
       "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
       "Name a registry that all of them reach (SNOWLEASE_REGISTRY).",
-    { type: "SnowleaseWarning", code: "SNOWLEASE_NO_REGISTRY" },
   );
 }
 

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { addressOfClient, parseAddress, type RegistryAddress } from "../registries/index.ts";
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
+import { durationOf } from "../id/duration.ts";
 import { Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { parsePool } from "../id/notation.ts";
@@ -21,9 +22,7 @@ export interface Kind<Value> {
 /** Longest delay that a timer honours, ms. */
 const longest = 2 ** 31 - 1;
 const decimal = "(?:0|[1-9][0-9]{0,9})";
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 const integerPattern = new RegExp(`^${decimal}$`);
-const durationPattern = new RegExp(`^(${decimal})(ms|s|m|h)?$`);
 const hostAndPortPattern = new RegExp(`^(\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):(${decimal})$`);
 
 export function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
@@ -50,11 +49,8 @@ export function integer(value: string, least = 0, most: number = longest): Kind<
 export function duration(least: number): Kind<number> {
   return {
     value: "TIME",
-    rule: `to be a time from ${least} to ${longest} ms: a whole number of ms, or one with its unit like 500ms, 2s, 1m, 1h`,
-    read(given) {
-      const [, number, unit = "ms"] = (typeof given === "string" && durationPattern.exec(given)) || [];
-      return within(number === undefined ? given : Number(number) * (units[unit] ?? Number.NaN), least);
-    },
+    rule: `to be a time with its unit, such as 500ms, 30s, 2m or 1h, or in code and JSON a whole number of ms, from ${least} to ${longest} ms`,
+    read: (given) => within(typeof given === "string" ? durationOf(given) : given, least),
   };
 }
 

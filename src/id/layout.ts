@@ -45,6 +45,7 @@ export interface ComposeParts {
 const maxPartBits = 31;
 /** The last Unix ms that a JavaScript Date can show. */
 const maxDate = 8_640_000_000_000_000;
+const latestEpoch = Date.UTC(2100, 0);
 
 /** The fields that are not part of the worker ID. */
 const ownFields: ReadonlySet<string> = new Set(["timestamp", "rollback", "sequence"]);
@@ -112,7 +113,7 @@ export class Layout {
   constructor(spec: LayoutSpec) {
     if (!Array.isArray(spec?.fields)) refuse("fields", "to be a list, the top field first", spec?.fields);
     this.fields = Object.freeze(Array.from(spec.fields, checkField));
-    this.epoch = checkInteger("epoch", spec.epoch, 0, 4_102_444_800_000, "Unix ms, up to the year 2100");
+    this.epoch = checkEpoch(spec.epoch);
     this.tick = checkInteger("tick", spec.tick ?? 1, 1, 60_000, "ms");
 
     const names = this.fields.map((field) => field.name);
@@ -354,4 +355,15 @@ export const defaultLayout: Layout = layouts.westid;
 /** The first tick that lies wholly at or after `ms`. */
 export function firstWholeTick(layout: Layout, ms: number): number {
   return Math.max(0, Math.ceil((ms - layout.epoch) / layout.tick));
+}
+
+/** Refuses what in seconds is a time from 2000 to 2100: in ms it is one of January or February 1970, which nobody means. */
+function checkEpoch(epoch: unknown): number {
+  const checked = checkInteger("epoch", epoch, 0, latestEpoch, "Unix ms, up to the year 2100");
+  if (checked >= 946_684_800 && checked <= latestEpoch / 1000) {
+    throw configInvalid(
+      `Expected \`epoch\` in Unix ms, got ${checked}, which is ${timeText(checked)}; in seconds it would be ${timeText(checked * 1000)}: write ${checked * 1000}.`,
+    );
+  }
+  return checked;
 }

@@ -77,7 +77,9 @@ function settingsBeside(settings: object, parameters: StoreParameters): Readonly
       throw configInvalid(`Expected \`${name}\` to be a number or a text, got ${shown(value)}.`);
     }
   }
-  return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
+  const text = (name: string, value: unknown): string =>
+    String(value) + (typeof value === "number" ? (parameters[name]?.unit ?? "") : "");
+  return Object.fromEntries(given.map(([name, value]) => [name, text(name, value)]));
 }
 
 /** The class of a value, for messages: the value may hold a password. */

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { durationOf } from "../id/duration.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
 /** What docs and messages say of a parameter. */
@@ -19,14 +20,14 @@ export interface StoreParameter<Value = unknown> extends ParameterNotes {
   readonly read: (text: string) => Value | undefined;
   /** What the text has to be: goes on after "Expected `name`". */
   readonly rule: string;
+  /** What a number is in that a program gives beside a ready client. */
+  readonly unit?: "ms";
 }
 
 /** The parameters of a kind of store, by name. A value without a default is undefined where the URL leaves it out. */
 export type StoreParameters<Values = Readonly<Record<string, unknown>>> = {
   readonly [Name in keyof Values]: StoreParameter<Values[Name]>;
 };
-
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /** An integer in a range. */
 export function integer(least: number, most: number, notes: ParameterNotes): StoreParameter<number> {
@@ -35,17 +36,14 @@ export function integer(least: number, most: number, notes: ParameterNotes): Sto
   return { ...notes, rule: `to be an integer from ${least} to ${most}`, read };
 }
 
-/** A time in ms, written as a number or with its unit. */
+/** A time in ms. */
 export function time(least: string, most: string, notes: ParameterNotes): StoreParameter<number> {
-  const read = (text: string): number | undefined =>
-    timeOf(text) >= timeOf(least) && timeOf(text) <= timeOf(most) ? timeOf(text) : undefined;
-  return { ...notes, rule: `to be a time from ${least} to ${most}, such as 10s`, read };
-}
-
-/** NaN for a text that is no time. */
-function timeOf(text: string): number {
-  const [, number, unit = "ms"] = /^(\d{1,7})(ms|s|m|h)?$/.exec(text) ?? [];
-  return Number(number) * (units[unit] ?? Number.NaN);
+  const [from = 0, to = 0] = [least, most].map(durationOf);
+  const read = (text: string): number | undefined => {
+    const ms = durationOf(text);
+    return ms !== undefined && ms >= from && ms <= to ? ms : undefined;
+  };
+  return { ...notes, rule: `to be a time from ${least} to ${most} with its unit, such as 10s`, unit: "ms", read };
 }
 
 export function truth(notes: ParameterNotes): StoreParameter<boolean> {

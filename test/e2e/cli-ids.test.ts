@@ -44,6 +44,14 @@ describe("id", () => {
     expect(sandbox.files()).toContain("home/.local/state/snowlease/registry.db");
   });
 
+  test("warns of a window in which ms may stand for seconds", async () => {
+    const args = ["id", "-n", "1", "--registry", sandbox.registry, "--window"];
+    const { code, stderr } = await sandbox.run([...args, "900ms"]);
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^snowlease: warning: A window of 900 ms \(--window\) is short: [^\n]*write "900s"\.\n$/);
+    expect(await sandbox.run([...args, "1s"])).toMatchObject({ code: 0, stderr: "" });
+  });
+
   test.each(Object.keys(encodings) as EncodingName[])("prints %s, which inspect reads", async (format) => {
     const made = (await ids("-n", "3", "--format", format)).trimEnd().split("\n");
     const inspected = JSON.parse(await sandbox.read(["inspect", "--format", format, "--json", ...made])) as {

@@ -136,7 +136,7 @@ describe("migrate", () => {
     );
     await started("10.0.0.9");
     await until(async () => (await status()).moved === 3);
-    expect(await json("migrate", "finish", "--window", "200")).toEqual({ unpinned: 2, staying: 0, left: 0 });
+    expect(await json("migrate", "finish", "--window", "200ms")).toEqual({ unpinned: 2, staying: 0, left: 0 });
     expect(await json("workers", "--state", "pinned")).toEqual([]);
     expect(await json("migrate", "apply", "--revert")).toMatchObject({ unpinned: 0 });
   });

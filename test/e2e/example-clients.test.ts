@@ -142,7 +142,7 @@ except RuntimeError:
 
 describe.skipIf(!has("curl"))("the shell clients", () => {
   const start = (name: string, url: string, ...args: string[]): CliProcess =>
-    startExample(sandbox, name, args, { SNOWLEASE_REGISTRY: url, SNOWLEASE_WINDOW: "10000" });
+    startExample(sandbox, name, args, { SNOWLEASE_REGISTRY: url, SNOWLEASE_WINDOW: "10s" });
 
   test("ids.sh prints what the daemon makes, in any format, and its refusals", async () => {
     const { url } = await startDaemon();

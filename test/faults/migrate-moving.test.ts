@@ -127,7 +127,7 @@ class Fleet {
       "--host",
       `host-${last}`,
       "--window",
-      `${window}`,
+      `${window}ms`,
       "--layout",
       this.layout,
     ];
@@ -198,7 +198,7 @@ async function applied(fleet: Fleet, planned: CliResult): Promise<void> {
     "--layout",
     layout,
     "--max-clock-skew",
-    `${maxClockSkew}`,
+    `${maxClockSkew}ms`,
     "--max-window",
     "60s",
   ]);
@@ -300,7 +300,7 @@ test.each(cases)(
     await until(hasMoved);
     await fleet.working([again.last, others.last]);
     expect([again.runs.length, others.runs.length]).toEqual([1, 1]);
-    expect(await fleet.migrate("finish", "--window", `${window}`)).toMatchObject({ code: 0 });
+    expect(await fleet.migrate("finish", "--window", `${window}ms`)).toMatchObject({ code: 0 });
     await Promise.all([again.stop(), others.stop()]);
     const { twice, all } = fleet.repeated();
     expect(all).toBeGreaterThan(100);
@@ -339,7 +339,7 @@ async function run(fleet: Fleet, of: Case): Promise<void> {
   for (const each of [e, f, g]) await stopped(each.process);
   for (const last of [21, 22, 23]) runs.push((await fleet.lease(last)).process);
   const status = await fleet.migrate("status");
-  const finish = await fleet.migrate("finish", "--window", `${window}`);
+  const finish = await fleet.migrate("finish", "--window", `${window}ms`);
   for (const last of [31, 32, 33, 34]) runs.push((await fleet.lease(last)).process);
   await fleet.working(runs);
   for (const process of runs) await stopped(process);

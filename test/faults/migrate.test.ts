@@ -66,7 +66,7 @@ describe.each(stores)("a fleet of 30 hosts that moves from its addresses to $nam
       const sandbox = new Sandbox();
       const registry = ["--registry", server.url(), "--namespace", "orders"];
       const cli = (...args: string[]): Promise<string> => sandbox.read(args);
-      await cli("init", "--new", ...registry, "--max-clock-skew", `${maxClockSkew}`, "--max-window", "60s");
+      await cli("init", "--new", ...registry, "--max-clock-skew", `${maxClockSkew}ms`, "--max-window", "60s");
 
       // All hosts of a rack are in one process: none of them waits for the window of another.
       const options = { registry: server.url(), namespace: "orders", window, claimTimeout: 0 };

@@ -57,7 +57,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is cut
 
     /** One holder on the old primary, and one on the new: where the old one's window ends, and the new one's began. */
     async function split(maxLag: number, then?: () => unknown, rest = ""): Promise<{ until: number; from: number }> {
-      const query = `?maxLag=${maxLag}${rest}`;
+      const query = `?maxLag=${maxLag}ms${rest}`;
       const old = await holders.run(one.url(query), options);
       await eventually(
         async () => other.client().exists(`workerId/${namespace}:window:0`),

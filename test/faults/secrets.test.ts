@@ -219,7 +219,7 @@ test("a URL in the wrong place is not repeated with its password", async () => {
     ["migrate", "plan", "--from", "ip", "--hosts", url],
     ["migrate", "plan", "--from", "leaf", url],
     ["migrate", "plan", "--from", "westid-redis", url, "--out", "/nowhere/x"],
-    ["id", "--registry", url.replace("redis", "redis+sentinel").replace("/0", "/main"), "--operation-timeout", "500"],
+    ["id", "--registry", url.replace("redis", "redis+sentinel").replace("/0", "/main"), "--operation-timeout", "500ms"],
   );
   expect(codes.filter((code) => code === 0)).toEqual([]);
   secrets.expectKept();
@@ -267,7 +267,7 @@ test("a config file, an assigner and an environment that are wrong keep what sta
   ];
   for (const text of files) {
     writeFileSync(join(sandbox.work, "snowlease.json"), text);
-    expect(await listen({ SNOWLEASE_OPERATION_TIMEOUT: "500" }, ["workers"], ["doctor", "--json"])).not.toContain(0);
+    expect(await listen({ SNOWLEASE_OPERATION_TIMEOUT: "500ms" }, ["workers"], ["doctor", "--json"])).not.toContain(0);
   }
   writeFileSync(join(sandbox.work, "snowlease.json"), "{}");
   writeFileSync(
@@ -276,7 +276,7 @@ test("a config file, an assigner and an environment that are wrong keep what sta
   );
   const SNOWLEASE_REGISTRY = url;
   const assigned = await listen(
-    { SNOWLEASE_REGISTRY, SNOWLEASE_OPERATION_TIMEOUT: "500", SNOWLEASE_ASSIGNER: "./assigner.mjs" },
+    { SNOWLEASE_REGISTRY, SNOWLEASE_OPERATION_TIMEOUT: "500ms", SNOWLEASE_ASSIGNER: "./assigner.mjs" },
     ["id"],
     ["assign", "--json"],
   );
@@ -384,7 +384,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guard
       await server.process.kill();
       await hear("GET", "/readyz", admin);
       await hear("PATCH", path, worker, { token: claimed.token, now: Date.now() });
-      await listen({ ...env, SNOWLEASE_OPERATION_TIMEOUT: "500" }, ["workers"], ["id"]);
+      await listen({ ...env, SNOWLEASE_OPERATION_TIMEOUT: "500ms" }, ["workers"], ["id"]);
       await server.start(["--requirepass", wrong]);
       await hear("GET", "/readyz", admin);
       await hear("GET", "/v1/default/workers", admin);

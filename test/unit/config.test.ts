@@ -108,10 +108,10 @@ describe("precedence", () => {
   it("puts a URL's query behind what is given beside the URL, and before all that is weaker than the URL", () => {
     written(JSON.stringify({ namespace: "file", maxWait: 1, maxTell: 1, reuse: "never" }));
     const env = {
-      SNOWLEASE_REGISTRY: "sqlite:./a.db?namespace=query&maxWait=2&maxTell=2",
+      SNOWLEASE_REGISTRY: "sqlite:./a.db?namespace=query&maxWait=2ms&maxTell=2ms",
       SNOWLEASE_NAMESPACE: "env",
     };
-    const given = { flags: { "max-tell": "3" }, env, cwd: folder };
+    const given = { flags: { "max-tell": "3ms" }, env, cwd: folder };
     expect(resolved(given)).toMatchObject({ namespace: "env", maxWait: 2, maxTell: 3, reuse: "never" });
   });
 
@@ -159,7 +159,7 @@ describe("times", () => {
   it.each([
     [0, 0],
     [1500, 1500],
-    ["1500", 1500],
+    ["1500ms", 1500],
     ["500ms", 500],
     ["2s", 2000],
     ["1m", 60_000],
@@ -180,6 +180,9 @@ describe("times", () => {
     {},
     [],
     "",
+    // Seconds, or ms?
+    "30",
+    "1500",
     " 1",
     "1 ",
     "1 s",
@@ -198,7 +201,7 @@ describe("times", () => {
     "99999999999",
   ])("%j are refused", (claimTimeout) => {
     expect(refusal({ options: { claimTimeout } })).toMatch(
-      /^Expected `claimTimeout` to be a time from 0 to 2147483647 ms.*; correct the option `claimTimeout`\.$/,
+      /^Expected `claimTimeout` to be a time with its unit, such as 500ms, .*; correct the option `claimTimeout`\.$/,
     );
   });
 });

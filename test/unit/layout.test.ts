@@ -16,7 +16,7 @@ const anyLayout = fc
     rollback: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 8 })),
     wraps: fc.boolean(),
     at: fc.nat(6),
-    epoch: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 4_102_444_800_000 })),
+    epoch: fc.oneof(fc.constant(0), fc.integer({ min: 4_102_444_801, max: 4_102_444_800_000 })),
     tick: fc.oneof(fc.constant(1), fc.constantFrom(10, 1000, 60_000), fc.integer({ min: 1, max: 60_000 })),
   })
   .filter(({ timestamp, sequence, identity, rollback, epoch, tick }) => {
@@ -456,6 +456,13 @@ describe("a spec is refused", () => {
     expect(build({ fields: [...fields, { name: "rack", bits }], epoch: 0 })).toContain(
       "`rack bits` to be an integer from 1 to 63",
     );
+  });
+
+  it.each([946_684_800, 1_577_836_800, 4_102_444_800])("with an epoch in seconds, %i", (epoch) => {
+    const { fields } = layouts.twitter;
+    expect(() => new Layout({ fields, epoch })).toThrow(`write ${epoch}000.`);
+    expect(() => Layout.parse(`timestamp:41,worker:10,sequence:12@${epoch}`)).toThrow(/in seconds it would be 2/);
+    expect(new Layout({ fields, epoch: epoch * 1000 }).epoch).toBe(epoch * 1000);
   });
 
   it.each([-1, 0.5, NaN, 4_102_444_800_001, "0", undefined, null, 0n])("with the epoch %s", (epoch) => {

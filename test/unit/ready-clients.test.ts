@@ -173,6 +173,8 @@ describe("settings beside a ready client", () => {
   test("are those of its URL's query", () => {
     const { settings, redacted } = addressOf({ client, wait: 2, maxLag: "5s", beside: "westid" });
     expect(settings).toEqual({ wait: "2", maxLag: "5s", beside: "westid" });
+    // A number is in ms.
+    expect(addressOf({ client, maxLag: 5000 })).toMatchObject({ settings: { maxLag: "5000ms" } });
     expect(redacted).toBe("redis://localhost:6379/0");
     expect(addressOf({ client: pool({ user: "ada" }), poolSize: 2 }).settings).toEqual({ poolSize: "2" });
   });
