@@ -8,7 +8,7 @@ const check = process.argv.includes("--check");
 
 ensureDependencies();
 ensureBuild();
-const { addressTable } = await import("./docs/addresses.mjs");
+const { addressTable, aliasSentence } = await import("./docs/addresses.mjs");
 const { commandPages, commandTable } = await import("./docs/cli.mjs");
 const { errors } = await import("./docs/errors.mjs");
 const { exportsOf } = await import("./docs/exports.mjs");
@@ -22,6 +22,7 @@ await write("src/snowlease.ts", "", docstrings, ["export interface SnowleaseOpti
 await write("docs/options.md", "options", options);
 for (const { page, parameters } of parameterPages) await write(page, "parameters", parameters);
 await write("docs/registries.md", "addresses", addressTable);
+await write("docs/registries.md", "aliases", aliasSentence);
 await write("docs/layouts.md", "layouts", layoutTable);
 await write("docs/errors.md", "errors", errors);
 await write("docs/cli.md", "commands", commandTable);

@@ -15,3 +15,10 @@ export function addressTable() {
     ...[...rows].map(([text, schemes]) => [schemes.join(", "), text]),
   ]);
 }
+
+/** Which schemes have other spellings. */
+export function aliasSentence() {
+  const all = Object.values(stores).flatMap(({ aliases = {} }) => Object.entries(aliases));
+  const texts = all.map(([alias, scheme]) => `\`${alias}:\` as \`${scheme}:\``);
+  return `Read, too: ${texts.join(", ")}.`;
+}

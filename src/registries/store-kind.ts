@@ -15,6 +15,8 @@ export interface RegistryOptions {
 export interface StoreKind<Kind extends string = string, Parts extends object = object> {
   readonly kind: Kind;
   readonly schemes: Readonly<Record<string, Scheme>>;
+  /** How other programs spell some of these schemes. */
+  readonly aliases?: Readonly<Record<string, string>>;
   readonly grammar: Grammar<Omit<Parts, "settings">>;
   /** The parameters that this kind of store alone has; its address has `settings` then. */
   readonly parameters?: StoreParameters;

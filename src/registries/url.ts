@@ -1,4 +1,6 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
+import { didYouMean } from "../id/did-you-mean.ts";
+import { translated } from "./familiar-tls.ts";
 import type { StoreKind } from "./store-kind.ts";
 
 /*
@@ -154,6 +156,7 @@ export function whereOf(servers: ServerParts["servers"]): string {
  */
 export function readUrl(text: string, stores: readonly StoreKind[]): { readonly kind: string } {
   const schemes = stores.flatMap((store) => Object.keys(store.schemes));
+  const aliases = new Map(stores.flatMap((store) => Object.entries(store.aliases ?? {})));
   const refuse = (rule: string): never => {
     throw new SnowleaseError("CONFIG_INVALID", `Expected the registry URL ${rule}, got ${redact(text, schemes)}.`);
   };
@@ -165,17 +168,23 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
     }
   };
   const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
-  const scheme = prefix.toLowerCase();
+  const scheme = aliases.get(prefix.toLowerCase()) ?? prefix.toLowerCase();
   const store = stores.find((store) => Object.hasOwn(store.schemes, scheme));
-  if (store === undefined) return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}`);
+  if (store === undefined) {
+    const meant = didYouMean(scheme, [...schemes, ...aliases.keys()]);
+    const advice = meant === undefined ? "" : `, perhaps ${meant}:`;
+    return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}${advice}`);
+  }
   if (controlCharacter.test(text) || text.trimEnd() !== text) {
     refuse("to have no control characters or space at its end");
   }
   if (rest.includes("#")) refuse("to have no `#`; in a path write %23");
 
   const [, body = "", queryText] = /^([^?]*)(?:\?(.*))?$/s.exec(rest) ?? [];
-  const query = queryText === undefined ? [] : [...readQuery(queryText, refuse, decode)];
   const { kind, parameters: own, grammar } = store;
+  const given = queryText === undefined ? new Map<string, string>() : readQuery(queryText, refuse, decode);
+  const taker = { own: own ?? {}, scheme, takesClient: store.clientTarget !== undefined };
+  const query = [...inOwnTerms(given, taker, refuse)];
   const plain = `${scheme}:${body}`;
   const parts = grammar({ ...store.schemes[scheme], scheme, body, refuse, decode });
   // `fromEntries` defines properties, so that `__proto__` is a name like any other.
@@ -203,11 +212,29 @@ function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["de
   return pairs;
 }
 
+/** A query in which other programs' parameters about encryption are ours. */
+function inOwnTerms(
+  query: ReadonlyMap<string, string>,
+  taker: Parameters<typeof translated>[2],
+  refuse: UrlText["refuse"],
+): ReadonlyMap<string, string> {
+  const all = new Map<string, string>();
+  for (const [name, value] of query) {
+    const translation = translated(name, value, taker) ?? ([name, value] as const);
+    if (typeof translation === "string") return refuse(translation);
+    const [ours, meant] = translation;
+    if ((all.get(ours) ?? meant) !== meant) refuse(`to say one thing of \`${ours}\`, and \`${name}\` says another`);
+    all.set(ours, meant);
+  }
+  return all;
+}
+
 /** What may be shown of a text that could not be read: everything up to the last `@` may be a password, and so may the query. */
 function redact(text: unknown, schemes: readonly string[]): string {
   if (typeof text !== "string") return shown(text);
-  const [prefix = ""] = /^[a-z+]+:(\/\/)?/i.exec(text) ?? [];
-  const known = schemes.some((scheme) => prefix.toLowerCase().startsWith(`${scheme}:`));
+  const [prefix = "", slashes] = /^[a-z][a-z0-9+.-]*:(\/\/)?/i.exec(text) ?? [];
+  // Where nothing else shows that it is a scheme, it may be a user before a password.
+  const known = slashes !== undefined || schemes.some((scheme) => prefix.toLowerCase().startsWith(`${scheme}:`));
   const rest = known ? text.slice(prefix.length) : text;
   return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);
 }

@@ -42,6 +42,7 @@ const kinds = [
       if (process.getuid?.() === 0) execFileSync("chgrp", ["postgres", file("server.key")]);
       return PostgresServer.start({ ssl: "on", ssl_cert_file: file("server.pem"), ssl_key_file: file("server.key") });
     },
+    familiar: "?sslmode=verify-full&sslrootcert=",
     encrypted:
       "SELECT count(*)::int AS n FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE s.ssl AND a.application_name = 'snowlease'",
   },
@@ -49,12 +50,13 @@ const kinds = [
     name: "mysql",
     missing: mariadbMissing,
     start: () => MariadbServer.start([`--ssl-cert=${file("server.pem")}`, `--ssl-key=${file("server.key")}`]),
+    familiar: "?ssl-mode=VERIFY_IDENTITY&ssl-ca=",
     encrypted:
       "SELECT variable_value AS n FROM information_schema.global_status WHERE variable_name = 'Ssl_finished_accepts'",
   },
 ];
 
-describe.each(kinds)("TLS to $name", ({ missing, start, encrypted }) => {
+describe.each(kinds)("TLS to $name", ({ missing, start, familiar, encrypted }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
     let server: PostgresServer | MariadbServer;
     const open: Registry[] = [];
@@ -73,12 +75,14 @@ describe.each(kinds)("TLS to $name", ({ missing, start, encrypted }) => {
       return registry;
     }
 
-    test("with a certificate that is trusted", async () => {
-      const registry = await opened(`?tls=true&tlsCa=${file("server.pem")}`);
-      await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
-      await granted(registry, claimRequest());
-      const [row] = await server.query(encrypted);
-      expect(Number(row?.["n"])).toBe(1);
+    test("with a certificate that is trusted, also in the words of other programs", async () => {
+      for (const [i, query] of ["?tls=true&tlsCa=", familiar].entries()) {
+        const registry = await opened(query + file("server.pem"));
+        await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint });
+        await granted(registry, claimRequest());
+        const [row] = await server.query(encrypted);
+        expect(Number(row?.["n"])).toBe(i + 1);
+      }
     });
 
     test.each(["", "&tlsCa=other.pem"])("with one that is not is refused (%s)", async (query) => {

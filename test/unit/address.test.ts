@@ -293,6 +293,78 @@ describe("a registry URL", () => {
     expect(others.map(([scheme]) => scheme).toSorted()).toEqual(["kubernetes", "memory", "sqlite", "unix"]);
   });
 
+  it.each([
+    ["postgresql://db/ids", "postgres://db/ids"],
+    ["PostgreSQL://db/ids", "postgres://db/ids"],
+    ["mariadb://db/ids", "mysql://db/ids"],
+    ["valkey://a/1", "redis://a/1"],
+    ["valkeys://a", "rediss://a"],
+    ["zk://a,b/ids", "zookeeper://a,b/ids"],
+  ])("%s is the same as %s", (familiar, own) => {
+    expect(parseAddress(familiar)).toEqual(parseAddress(own));
+  });
+
+  it("of an unknown scheme shows that scheme, and guesses which one is meant", () => {
+    expect(refusal("postgress://ada:s3cret@db/ids")).toMatch(
+      /, perhaps postgres:, got `postgress:\/\/\*\*\*@db\/ids` /,
+    );
+    expect(refusal("mongodb://ada:s3cret@db/ids")).toMatch(/ zookeeper:, got `mongodb:\/\/\*\*\*@db\/ids` /);
+  });
+
+  describe("with other programs' words about encryption", () => {
+    it.each([
+      ["postgres://db/ids?sslmode=verify-full&sslrootcert=ca.pem", { tls: "true", tlsCa: "ca.pem" }],
+      ["postgres://db/ids?ssl=true&tls=true", { tls: "true" }],
+      ["postgres://db/ids?sslmode=disable", { tls: "false" }],
+      ["mysql://db/ids?ssl-mode=VERIFY_IDENTITY&ssl-ca=ca.pem", { tls: "true", tlsCa: "ca.pem" }],
+      ["mysql://db/ids?useSSL=false", { tls: "false" }],
+      ["redis://a?ssl=true", { tls: "true" }],
+      ["etcds://a?sslcert=c.pem&sslkey=k.pem", { tlsCert: "c.pem", tlsKey: "k.pem" }],
+    ])("takes what means the same: %s", (text, settings) => {
+      expect(parseAddress(text)).toMatchObject({ settings, parameters: {} });
+    });
+
+    it.each([
+      [
+        "postgres://db/ids?sslmode=require",
+        "`tls=true`",
+        "in place of `sslmode` (require does not check who the server is)",
+      ],
+      ["postgres://db/ids?sslmode=prefer", "`tls=true`", "goes on without encryption"],
+      ["mysql://db/ids?ssl_mode=VERIFY_CA", "`tls=true`", "does not check the server's name"],
+      ["postgres://db/ids?channel_binding=require", "`tls=true`", "in place of `channel_binding`"],
+      ["mysql://db/ids?verifyServerCertificate=true", "`tls=true`", "in place of `verifyServerCertificate`"],
+      ["etcd://a?ssl=true", "etcds:", "in place of `ssl`"],
+      ["http://a?sslmode=verify-full", "https:", "in place of `sslmode`"],
+      ["postgres://db/ids?sslcert=c.pem", "`sslcert`", "a ready client"],
+      ["redis://a?ssl_ca_certs=ca.pem", "`ssl_ca_certs`", "a ready client"],
+      ["zookeeper://a?sslcert=c.pem", "`sslcert`", "there is no parameter for it"],
+      ["postgres://db/ids?sslmode=disable&ssl=true", "`tls`", "`ssl` says another"],
+    ])("refuses all else, and names ours: %s", (text, ours, why) => {
+      expect(refusal(text)).toContain(ours);
+      expect(refusal(text)).toContain(why);
+    });
+
+    it("leaves none of them out, whatever the store", () => {
+      const words =
+        "ssl sslmode ssl-mode useSSL requireSSL sslrootcert ssl_cert ssl_key sslcrl tlsInsecure verify".split(" ");
+      for (const [scheme] of schemes.filter(([, { port }]) => port !== undefined)) {
+        for (const word of words) {
+          for (const value of ["true", "require", "x"]) {
+            const text = `${scheme}://a/b?${word}=${value}`;
+            let parameters: object = {};
+            try {
+              ({ parameters } = parseAddress(text));
+            } catch (error) {
+              expect(isSnowleaseError(error, "CONFIG_INVALID")).toBe(true);
+            }
+            expect(parameters, text).toEqual({});
+          }
+        }
+      }
+    });
+  });
+
   it("is made of a path without encoding", () => {
     const address = pathAddress("sqlite", "/var/a?b#c%d.db");
     expect(address).toMatchObject({ kind: "sqlite", path: "/var/a?b#c%d.db", text: "sqlite:/var/a%3Fb%23c%25d.db" });

@@ -62,6 +62,7 @@ export const redis: StoreKind<"redis", ServerParts> = {
     "redis+sentinel": { port: 26_379, list: "sentinels of one primary" },
     "redis+cluster": { port: 6379, list: "nodes of one cluster" },
   },
+  aliases: { valkey: "redis", valkeys: "rediss" },
   grammar: servers,
   parameters,
   claimMakesNamespace: "in quarantine",

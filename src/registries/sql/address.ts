@@ -59,6 +59,7 @@ export const mysql: StoreKind<"mysql", ServerParts> = {
   ...database,
   kind: "mysql",
   schemes: { mysql: server(3306) },
+  aliases: { mariadb: "mysql" },
   clientTarget: mysqlPool,
 };
 
@@ -74,6 +75,7 @@ export const postgres: StoreKind<"postgres", ServerParts> = {
   kind: "postgres",
   parameters: { ...parameters, ...schema },
   schemes: { postgres: server(5432) },
+  aliases: { postgresql: "postgres" },
   clientTarget: postgresPool,
 };
 

@@ -30,6 +30,7 @@ const parameters: StoreParameters<Omit<ZooKeeperSettings, "chroot">> = {
 export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   kind: "zookeeper",
   schemes: { zookeeper: { port: 2181, list: "servers of one ensemble" } },
+  aliases: { zk: "zookeeper" },
   grammar: servers,
   claimMakesNamespace: "at once",
   parameters,
