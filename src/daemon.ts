@@ -53,6 +53,7 @@ export interface DaemonOptions extends Pick<OptionValues, DaemonOption> {
 
 /** The options of the table that a daemon takes as they are. */
 type DaemonOption =
+  | "allowHost"
   | "claimsPerSecond"
   | "clientQuota"
   | "insecure"
@@ -204,7 +205,10 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     onKnown: (socket) => connections.know(socket),
     claimRate: claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock),
     quota: clientQuota === undefined ? undefined : new ClientQuota(clientQuota, clock),
-    hosts: isLocal(address) ? "loopback" : tokens === undefined ? "private" : "any",
+    hosts: {
+      kind: isLocal(address) ? "loopback" : tokens === undefined ? "private" : "any",
+      names: options.allowHost ?? [],
+    },
     clock,
     log,
   });

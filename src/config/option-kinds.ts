@@ -115,6 +115,17 @@ export const hostAndPort: Kind<{ host: string; port: number }> = {
   },
 };
 
+export const hostNames: Kind<readonly string[]> = {
+  value: "NAMES",
+  rule: "to be names of hosts, separated by commas, such as snowlease.example.org",
+  read(given) {
+    const names: readonly unknown[] = typeof given === "string" ? given.split(",") : Array.isArray(given) ? given : [];
+    const isName = (name: unknown): name is string =>
+      typeof name === "string" && name.length < 254 && /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/i.test(name);
+    return names.length > 0 && names.every(isName) ? names.map((name) => name.toLowerCase()) : undefined;
+  },
+};
+
 export const path: Kind<string> = matching("PATH", /^[^\u0000-\u001f\u007f]+$/, "to be a path");
 export const label: Kind<string> = matching(
   "TEXT",

@@ -47,6 +47,7 @@ export interface OptionTypes {
   readonly instance: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly socket: string;
+  readonly allowHost: readonly string[];
   readonly tokens: string;
   readonly receiptKeys: string;
   readonly tlsCert: string;
@@ -244,6 +245,11 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "The address and port on which the daemon listens. Port 0 takes a free port.",
   ),
   socket: daemon(kind.path, "none", "The Unix socket on which the daemon listens as well."),
+  allowHost: daemon(
+    kind.hostNames,
+    "none: those that `listen` allows",
+    "More names by which clients may call the daemon, separated by commas, such as `snowlease.default.svc.cluster.local`. Without tokens, the daemon refuses a Host that is neither an address nor a name of one word, since a page in a browser can have any other name lead to it.",
+  ),
   tokens: daemon(
     kind.path,
     "none: every client that reaches the daemon may do everything",

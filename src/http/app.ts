@@ -11,7 +11,7 @@ import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type DirectRequest, directRoutes, send } from "./direct.ts";
 import type { EventStreams } from "./monitoring/event-streams.ts";
-import { guard, type AllowedHosts } from "./access/guard.ts";
+import { guard, type AllowedHosts, ownHosts } from "./access/guard.ts";
 import { explainRoute, makeRoute } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
 import { silent } from "./log.ts";
@@ -65,7 +65,7 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /** The HTTP API of a registry: leases for clients, and views and commands for operators. */
 export function createApp(options: AppOptions): App {
   const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
-  const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = "loopback" } = options;
+  const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = ownHosts } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const receipts = new Receipts(registry, clock, options.receiptKeys);

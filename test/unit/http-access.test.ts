@@ -426,7 +426,8 @@ describe("a daemon with tokens", () => {
   );
 
   test("that others can reach is called by any name with tokens, and else by none that can be registered", async () => {
-    const ask = (tokens?: Tokens): Ask => makeAsk({ tokens, hosts: tokens === undefined ? "private" : "any" });
+    const ask = (tokens?: Tokens): Ask =>
+      makeAsk({ tokens, hosts: { kind: tokens === undefined ? "private" : "any", names: [] } });
     const names = [
       "192.0.2.7:7070",
       "[2001:db8::1]:7070",
@@ -443,4 +444,26 @@ describe("a daemon with tokens", () => {
     const page = { host: "snowlease.example", origin: "http://evil.example" };
     expect((await ask(tokenFile(written(["t read"]), silent))("GET /healthz", page)).status).toBe(403);
   });
+
+  test.each(["loopback", "private"] as const)(
+    "is called by the names that an operator allows (%s), too",
+    async (kind) => {
+      const name = "snowlease.default.svc.cluster.local";
+      const ask = makeAsk({ hosts: { kind, names: [name] } });
+      for (const host of [name, `${name}:7070`, name.toUpperCase(), "localhost:7070"]) {
+        for (const path of ["/healthz", "/v1/orders/workers"]) {
+          expect((await ask(`GET ${path}`, { host })).status, `${host}${path}`).toBe(200);
+          expect((await ask(`GET ${path}`, { host, origin: "http://evil.example" })).status).toBe(403);
+        }
+      }
+      for (const host of [`a.${name}`, "svc.cluster.local", `${name}.evil.example`, `${name}.`, `${name}:x`]) {
+        const { status, text } = await ask("GET /healthz", { host });
+        expect(status, host).toBe(403);
+        expect(JSON.parse(text)).toMatchObject({
+          code: "FORBIDDEN",
+          detail: expect.stringContaining("`--allow-host NAME`") as string,
+        });
+      }
+    },
+  );
 });

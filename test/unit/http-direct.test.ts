@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type App, type AppOptions, createApp } from "../../src/http/app.ts";
 import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { ownHosts } from "../../src/http/access/guard.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
 import { tokenFile } from "../../src/http/access/tokens.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -89,7 +90,7 @@ beforeAll(async () => {
     take: async (_: string, count: number) => BigUint64Array.from({ length: count }, () => made++),
     close: async () => undefined,
   };
-  open = await serve({ ids, hosts: "loopback" });
+  open = await serve({ ids, hosts: ownHosts });
   // So seldom that what is asked here is never allowed again.
   closed = await serve({ ids, tokens: tokenFile(tokens, silent), claimRate: claimRate(1e-9, clock) });
 });

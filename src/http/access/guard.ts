@@ -2,11 +2,19 @@ import { isIP } from "node:net";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import type { ApiRequest } from "../request.ts";
 
-/**
- * The names by which clients may call a daemon. `loopback`: this machine's own. `private`: also addresses, and names without a dot,
- * which cannot be registered. `any`: every name; for a daemon with tokens, which a browser sends only to the name for which it has them.
- */
-export type AllowedHosts = "loopback" | "private" | "any";
+/** The names by which clients may call a daemon. */
+export interface AllowedHosts {
+  /**
+   * `loopback`: this machine's own. `private`: also addresses, and names without a dot, which cannot be registered. `any`: every name; for
+   * a daemon with tokens, which a browser sends only to the name for which it has them.
+   */
+  readonly kind: "loopback" | "private" | "any";
+  /** More names, in lower case. */
+  readonly names: readonly string[];
+}
+
+/** This machine's own names alone. */
+export const ownHosts: AllowedHosts = { kind: "loopback", names: [] };
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
@@ -17,9 +25,12 @@ const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
  */
 export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts, isPage = false): void {
   const host = headers.get("host");
-  if (host !== null && hosts !== "any" && !loopback.test(host) && !(hosts === "private" && isPrivate(host))) {
-    const rule = hosts === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";
-    refuse(`Expected the Host header to be ${rule}, got ${shown(host)}`);
+  if (host !== null && !isAllowed(host, hosts)) {
+    const rule = hosts.kind === "loopback" ? "localhost or a loopback address" : "an address, or a name without a dot";
+    refuse(
+      `Expected the Host header to be ${rule}, got ${shown(host)}`,
+      "call the daemon by such a name; if this is a name of its own, start it with `--allow-host NAME`",
+    );
   }
   const origin = headers.get("origin");
   if (origin !== null && origin.toLowerCase() !== `${url.slice(0, url.indexOf(":"))}://${host}`.toLowerCase()) {
@@ -35,11 +46,12 @@ export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts,
   }
 }
 
-function isPrivate(host: string): boolean {
+function isAllowed(host: string, { kind, names }: AllowedHosts): boolean {
+  if (kind === "any" || loopback.test(host)) return true;
   const name = host.replace(/:\d{1,5}$/, "").replace(/^\[|\]$/g, "");
-  return isIP(name) !== 0 || /^[a-z0-9-]+$/i.test(name);
+  return names.includes(name.toLowerCase()) || (kind === "private" && (isIP(name) !== 0 || /^[a-z0-9-]+$/i.test(name)));
 }
 
-function refuse(what: string): never {
-  throw new SnowleaseError("FORBIDDEN", `${what}; open this daemon's own address.`);
+function refuse(what: string, advice = "open this daemon's own address"): never {
+  throw new SnowleaseError("FORBIDDEN", `${what}; ${advice}.`);
 }
