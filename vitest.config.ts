@@ -4,8 +4,8 @@ import { defineConfig } from "vitest/config";
 const timeout = 300_000;
 
 /**
- * Nearly every test makes a registry file: nobody would find anything among these warnings. Programs that tests start keep them. Bun and Deno
- * do not know the flag.
+ * Nearly every test makes a registry file, and many have short windows: nobody would find anything among these warnings. Programs that tests
+ * start keep them. Bun and Deno do not know the flag.
  */
 const isNode = process.versions["bun"] === undefined && process.versions["deno"] === undefined;
 
@@ -20,7 +20,7 @@ export default defineConfig({
           include: [`test/${name}/**/*.test.ts`],
           testTimeout: timeout,
           hookTimeout: timeout,
-          execArgv: isNode ? ["--disable-warning=SNOWLEASE_NEW_REGISTRY"] : [],
+          execArgv: isNode ? ["NEW_REGISTRY", "SHORT_WINDOW"].map((code) => `--disable-warning=SNOWLEASE_${code}`) : [],
           expect: { poll: { timeout: timeout - 30_000 } },
           // Most tests wait: for a server, the end of a window, a timeout.
           maxWorkers: isAlone ? 1 : 4,

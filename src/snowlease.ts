@@ -18,6 +18,7 @@ import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
 import { lentName, ownWorkerId } from "./config/lent-lease.ts";
+import { warnOfAddress, warnOfWindow } from "./config/warnings.ts";
 import { guardedRegistry } from "./registries/host-guard/guarded.ts";
 import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
@@ -254,9 +255,6 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
   }
 }
 
-/** A shorter window may be one whose unit was mistaken, ms. */
-const shortWindow = 1000;
-
 const makeToken = (): string => randomBytes(16).toString("hex");
 
 function leaseOptionsOf(config: Config, kind: string = "", workerId?: number): LeaseOptions {
@@ -279,33 +277,6 @@ function assignersOf(config: Config, { env = process.env, argv }: Surroundings):
     ...(isInFile ? [option] : []),
     ...(assigner === undefined ? [] : [customAssigner(assigner)]),
     ...(ordinal ? [ordinalAssigner()] : []),
-  );
-}
-
-const warned = new Set<string>();
-
-/** Warns once per process: many leases would repeat the same warning. */
-function warnOnce(code: string, text: string): void {
-  if (!warned.has(code)) process.emitWarning(text, { type: "SnowleaseWarning", code });
-  warned.add(code);
-}
-
-/** Seconds may have been meant. */
-function warnOfWindow({ window, sources }: Config): void {
-  if (window === undefined || window >= shortWindow) return;
-  warnOnce(
-    "SNOWLEASE_SHORT_WINDOW",
-    `A window of ${window} ms (${sources.window?.text ?? "window"}) is short: while the registry or this process stalls for longer, no IDs are made. ` +
-      `If ${window} s are meant, write "${window}s".`,
-  );
-}
-
-function warnOfAddress(): void {
-  warnOnce(
-    "SNOWLEASE_NO_REGISTRY",
-    "No registry is named: the worker ID is the end of this host's address, leased in a file that no other host or user sees. " +
-      "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
-      "Name a registry that all of them reach (SNOWLEASE_REGISTRY).",
   );
 }
 

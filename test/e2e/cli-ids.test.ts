@@ -50,6 +50,8 @@ describe("id", () => {
     expect(code).toBe(0);
     expect(stderr).toMatch(/^snowlease: warning: A window of 900 ms \(--window\) is short: [^\n]*write "900s"\.\n$/);
     expect(await sandbox.run([...args, "1s"])).toMatchObject({ code: 0, stderr: "" });
+    const daemon = sandbox.start(["daemon", "--registry", "memory:", "--listen", "127.0.0.1:0", "--window", "900ms"]);
+    await expect.poll(() => daemon.stderr).toMatch(/^snowlease: warning: A window of 900 ms \(--window\) is short: /m);
   });
 
   test.each(Object.keys(encodings) as EncodingName[])("prints %s, which inspect reads", async (format) => {

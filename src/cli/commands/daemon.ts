@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { basename, relative } from "node:path";
 import type { Config } from "../../config/config.ts";
+import { warnOfWindow } from "../../config/warnings.ts";
 import { configInvalid } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
@@ -25,6 +26,7 @@ export const daemon: CliCommand = {
   async run(invocation) {
     const { output, json } = invocation;
     const config = await registryConfig(invocation);
+    warnOfWindow(config);
     const { limits, ...options } = config;
     const { host, instance, tokens } = options;
     const [{ startDaemon, closeOnSignals }, registry] = await Promise.all([
