@@ -46,6 +46,7 @@ const maxPartBits = 31;
 /** The last Unix ms that a JavaScript Date can show. */
 const maxDate = 8_640_000_000_000_000;
 const latestEpoch = Date.UTC(2100, 0);
+const secondsIn2000 = Date.UTC(2000, 0) / 1000;
 
 /** The fields that are not part of the worker ID. */
 const ownFields: ReadonlySet<string> = new Set(["timestamp", "rollback", "sequence"]);
@@ -360,7 +361,7 @@ export function firstWholeTick(layout: Layout, ms: number): number {
 /** Refuses what in seconds is a time from 2000 to 2100: in ms it is one of January or February 1970, which nobody means. */
 function checkEpoch(epoch: unknown): number {
   const checked = checkInteger("epoch", epoch, 0, latestEpoch, "Unix ms, up to the year 2100");
-  if (checked >= 946_684_800 && checked <= latestEpoch / 1000) {
+  if (checked >= secondsIn2000 && checked <= latestEpoch / 1000) {
     throw configInvalid(
       `Expected \`epoch\` in Unix ms, got ${checked}, which is ${timeText(checked)}; in seconds it would be ${timeText(checked * 1000)}: write ${checked * 1000}.`,
     );

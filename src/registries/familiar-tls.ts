@@ -24,7 +24,7 @@ const lacking: readonly (readonly [mode: RegExp, lacking: string])[] = [
 ];
 
 /** What a store takes: its parameters, the scheme of the URL, and ready clients of its driver. */
-interface Taker {
+export interface Taker {
   readonly own: StoreParameters;
   readonly scheme: string;
   readonly takesClient: boolean;
@@ -51,7 +51,8 @@ export function translated(name: string, value: string, taker: Taker): Translati
 /** Whether to encrypt, and what to check. */
 function mode(name: string, value: string, hasTls: boolean, checked: string): Translation {
   const plain = value.toLowerCase().replaceAll("_", "-");
-  if (hasTls && on.test(plain)) return ["tls", "true"];
+  // To MySQL's driver for Java, `useSSL=true` says nothing of a check.
+  if (hasTls && on.test(plain) && !/^use[_-]?ssl$/i.test(name)) return ["tls", "true"];
   if (hasTls && off.test(plain)) return ["tls", "false"];
   const [, lacks] = lacking.find(([pattern]) => pattern.test(plain)) ?? [];
   return `to have ${checked}, in place of \`${name}\`${lacks === undefined ? "" : ` (${plain} ${lacks})`}`;

@@ -1,6 +1,6 @@
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
-import { translated } from "./familiar-tls.ts";
+import { type Taker, translated } from "./familiar-tls.ts";
 import type { StoreKind } from "./store-kind.ts";
 
 /*
@@ -215,7 +215,7 @@ function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["de
 /** A query in which other programs' parameters about encryption are ours. */
 function inOwnTerms(
   query: ReadonlyMap<string, string>,
-  taker: Parameters<typeof translated>[2],
+  taker: Taker,
   refuse: UrlText["refuse"],
 ): ReadonlyMap<string, string> {
   const all = new Map<string, string>();

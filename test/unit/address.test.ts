@@ -333,6 +333,7 @@ describe("a registry URL", () => {
       ["postgres://db/ids?sslmode=prefer", "`tls=true`", "goes on without encryption"],
       ["mysql://db/ids?ssl_mode=VERIFY_CA", "`tls=true`", "does not check the server's name"],
       ["postgres://db/ids?channel_binding=require", "`tls=true`", "in place of `channel_binding`"],
+      ["mysql://db/ids?useSSL=true", "`tls=true`", "in place of `useSSL`"],
       ["mysql://db/ids?verifyServerCertificate=true", "`tls=true`", "in place of `verifyServerCertificate`"],
       ["etcd://a?ssl=true", "etcds:", "in place of `ssl`"],
       ["http://a?sslmode=verify-full", "https:", "in place of `sslmode`"],
