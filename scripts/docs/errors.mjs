@@ -1,6 +1,6 @@
 import { exitCodes } from "../../dist/cli/exit-codes.js";
 import { errorCodes, SnowleaseError } from "../../dist/id/errors.js";
-import { statusOf } from "../../dist/api/problem.js";
+import { heldForGood, statusOf } from "../../dist/api/problem.js";
 import { fail } from "../setup.mjs";
 import { cells, table } from "./table.mjs";
 
@@ -14,7 +14,8 @@ export function errors(written) {
     const [meaning, advice] = said.get(`\`${code}\``) ?? [];
     if (!meaning || !advice) fail(`docs/errors.md has no row of ${code}: write its meaning and advice`);
     const again = new SnowleaseError(code, "").retryable ? "yes" : "";
-    return [`\`${code}\``, exitCodes[code], statusOf[code], again, meaning, advice];
+    const status = code === "WORKER_ID_HELD" ? `${statusOf[code]}, ${heldForGood}` : statusOf[code];
+    return [`\`${code}\``, exitCodes[code], status, again, meaning, advice];
   });
   return table([["code", "exit", "status", "retryable", "meaning", "what to do"], ...rows]);
 }

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { ErrorCode } from "../id/errors.ts";
-import { problem, statusOf } from "./problem.ts";
+import { heldForGood, problem, statusOf } from "./problem.ts";
 import { type Call, receiptHeader, receiptPattern } from "./call.ts";
 import { maxBody, namespacePattern, workerId } from "./fields.ts";
 import { jsonSchema, type Schema } from "./schema.ts";
@@ -106,10 +106,16 @@ function queryParameters(query: Schema<unknown> | undefined): readonly JsonObjec
 
 function problemResponses(codes: readonly ErrorCode[]): JsonObject {
   const responses: JsonObject = {};
-  for (const status of new Set(codes.map((code) => statusOf[code]))) {
-    responses[status] = problemResponse(codes.filter((code) => statusOf[code] === status).join(", "));
+  const statuses = codes.flatMap((code) => statusesOf(code).map((status) => [status, code] as const));
+  for (const status of new Set(statuses.map(([status]) => status))) {
+    const told = statuses.filter(([each]) => each === status).map(([, code]) => code);
+    responses[status] = problemResponse(told.join(", "));
   }
   return responses;
+}
+
+function statusesOf(code: ErrorCode): readonly number[] {
+  return code === "WORKER_ID_HELD" ? [heldForGood, statusOf[code]] : [statusOf[code]];
 }
 
 function problemResponse(description: string): JsonObject {

@@ -4,29 +4,35 @@ import { type ForceReleased, type Lost, lossReasons, type Refusal } from "../rul
 import { label } from "./fields.ts";
 import { answer, type Schema } from "./schema.ts";
 
-/** HTTP status of each error; a code that is added does not compile until it has one. */
+/**
+ * HTTP status of each error; a code that is added does not compile until it has one. What may pass by itself, and only that, has a status
+ * at which clients try again, 429 or 503, with `Retry-After`: other ones of 4xx are final for them.
+ */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
   CONFIG_INVALID: 400,
   UNAUTHORIZED: 401,
   FORBIDDEN: 403,
   NOT_FOUND: 404,
-  WORKER_ID_HELD: 409,
   LAYOUT_MISMATCH: 409,
   LAYOUT_EXPIRED: 409,
-  CLOCK_SKEW: 409,
-  CLOCK_ROLLBACK: 409,
   OTHER_REGISTRY: 409,
   LEASE_LOST: 410,
-  LEASE_EXPIRED: 410,
   RATE_LIMITED: 429,
   SCHEMA_INCOMPATIBLE: 500,
   DRIVER_MISSING: 500,
+  WORKER_ID_HELD: 503,
+  CLOCK_SKEW: 503,
+  CLOCK_ROLLBACK: 503,
+  LEASE_EXPIRED: 503,
   POOL_EXHAUSTED: 503,
   SEQUENCE_EXHAUSTED: 503,
   WINDOW_NOT_OPEN: 503,
   QUARANTINE: 503,
   REGISTRY_UNAVAILABLE: 503,
 };
+
+/** That of WORKER_ID_HELD where it is not known when the worker ID comes free: it is pinned, or an operator's word is missing. */
+export const heldForGood = 409;
 
 export interface Problem {
   readonly title: string;

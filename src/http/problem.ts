@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
-import { type Problem, statusOf } from "../api/problem.ts";
+import { heldForGood, type Problem, statusOf } from "../api/problem.ts";
 
 /** How long a client waits where the error does not say it, ms. */
 const defaultRetry = 1000;
@@ -35,11 +35,16 @@ export function responseOf({ body, ...init }: AnswerParts): Response {
   return new Response(body, init);
 }
 
+/** A worker ID that no time frees is a conflict. */
+function statusIn(code: ErrorCode, retryAfterMs: number | undefined): number {
+  return code === "WORKER_ID_HELD" && retryAfterMs === undefined ? heldForGood : statusOf[code];
+}
+
 /** An error as RFC 9457 has it. */
 export function problemParts(error: SnowleaseError): AnswerParts & { readonly body: string } {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;
-  const status = error instanceof HttpRefusal ? error.status : statusOf[code];
+  const status = error instanceof HttpRefusal ? error.status : statusIn(code, retryAfterMs);
   const problem: Problem = {
     title: STATUS_CODES[status] ?? code,
     status,

@@ -301,7 +301,7 @@ describe("of several addresses", () => {
       if (incoming.method !== "GET") asked++;
       problem(503, "REGISTRY_UNAVAILABLE")(incoming, response);
     });
-    const registry = connectTo([await impostor(problem(409, "CLOCK_SKEW", { details: { maxClockSkew: 5 } })), second]);
+    const registry = connectTo([await impostor(problem(503, "CLOCK_SKEW", { details: { maxClockSkew: 5 } })), second]);
     await expect(registry.claim(request)).rejects.toMatchObject({ code: "CLOCK_SKEW", details: { maxClockSkew: 5 } });
     expect(asked).toBe(0);
   });

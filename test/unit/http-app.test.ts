@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { SnowleaseError } from "../../src/id/errors.ts";
+import { errorCodes, SnowleaseError } from "../../src/id/errors.ts";
+import { problemParts } from "../../src/http/problem.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi, type Api } from "../support/api.ts";
 
@@ -133,16 +134,30 @@ describe("POST leases", () => {
     expect(body).toMatchObject({ until: api.clock.now() + 4000 });
   });
 
-  test("a worker ID that is held is a 409 that names its holder, with the refusal for the client", async () => {
+  test("a worker ID that is held is a 503 that names its holder, with the refusal for the client", async () => {
     const api = makeApi();
     await claim(api, { workerId: 7 });
     const { status, body, headers } = await claim(api, { workerId: 7, host: "b" });
-    expect(status).toBe(409);
+    expect(status).toBe(503);
     expect(headers.get("content-type")).toBe("application/problem+json");
     expect(headers.get("retry-after")).toBe("60");
-    expect(body).toMatchObject({ code: "WORKER_ID_HELD", status: 409, title: "Conflict", retryAfterMs: 60_000 });
+    expect(body).toMatchObject({
+      code: "WORKER_ID_HELD",
+      status: 503,
+      title: "Service Unavailable",
+      retryAfterMs: 60_000,
+    });
     expect(body.detail).toMatch(/held by a \(192\.0\.2\.7\), pid 12/);
     expect(body.details.refusal).toMatchObject({ outcome: "held", workerId: 7, live: true });
+  });
+
+  test.each(errorCodes)("%s has a status at which clients try again if and only if it passes by itself", (code) => {
+    const { retryable } = new SnowleaseError(code, "No.");
+    const error = new SnowleaseError(code, "No.", retryable ? { retryAfterMs: 1000 } : {});
+    const { status, headers } = problemParts(error);
+    expect(problemParts(new SnowleaseError("WORKER_ID_HELD", "It is pinned.")).status).toBe(409);
+    expect([429, 503].includes(status)).toBe(error.retryable);
+    expect(headers["retry-after"]).toBe(error.retryable ? "1" : undefined);
   });
 
   test("a pool without a free worker ID is a 503 with Retry-After", async () => {
@@ -154,7 +169,7 @@ describe("POST leases", () => {
   });
 
   test.each([
-    ["CLOCK_SKEW", 409, { now: 1_700_000_020_000 }],
+    ["CLOCK_SKEW", 503, { now: 1_700_000_020_000 }],
     ["LAYOUT_MISMATCH", 409, { layout: "twitter" }],
     ["LAYOUT_MISMATCH", 409, { layout: "something newer" }],
     ["CONFIG_INVALID", 400, { workerId: 1024 }],
@@ -820,7 +835,7 @@ describe("the daemon itself", () => {
     const { status, body } = await api.call("GET", "/readyz");
     expect([status, body]).toEqual([
       200,
-      { registry: "memory", clock: api.clock.now(), durability: expect.any(String) },
+      { registry: "memory", clock: api.clock.now(), durability: expect.any(String), lossy: true },
     ]);
   });
 
