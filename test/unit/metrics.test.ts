@@ -299,3 +299,37 @@ test("build info, in Prometheus' text format", async () => {
   const labels = { version: "1.2.3", registry: "memory", node: process.version };
   expect(valueOf(await response.text(), "snowlease_build_info", labels)).toBe(1);
 });
+
+test("refused claims are counted by namespace and code, those of unknown namespaces together", async () => {
+  const observed = makeObserved();
+  const { send, clock } = observed;
+  await claim(observed, "orders", { workerId: 7 });
+  const more = await rises(observed);
+  for (let i = 0; i < 2; i++) {
+    const body = { token: makeToken(), now: clock.now(), workerId: 7, host: "b" };
+    expect((await send("POST", "/v1/orders/leases", body)).status).toBe(503);
+  }
+  const late = { token: makeToken(), now: clock.now() - 60_000 };
+  expect((await send("POST", "/v1/orders/leases", late)).status).toBe(503);
+  expect((await send("POST", "/v1/guess/leases", late)).status).toBe(503);
+  const refused = (namespace: string, code: string) => more("snowlease_refused_claims_total", { namespace, code });
+  expect(await refused("orders", "WORKER_ID_HELD")).toBe(2);
+  expect(await refused("orders", "CLOCK_SKEW")).toBe(1);
+  expect(await refused("orders", "POOL_EXHAUSTED")).toBe(0);
+  expect(await refused("_other", "CLOCK_SKEW")).toBe(1);
+});
+
+test("holders that are late with their renewals are counted, and no longer once they have renewed", async () => {
+  const observed = makeObserved();
+  const { send, clock } = observed;
+  const [first] = [await claim(observed), await claim(observed)];
+  const overdue = async (): Promise<number | undefined> =>
+    valueOf(await observed.figures(), "snowlease_overdue_renewals", { namespace: "orders" });
+  await clock.advance(25_000);
+  expect(await overdue()).toBe(0);
+  await clock.advance(20_000);
+  expect(await overdue()).toBe(2);
+  expect((await send("PATCH", "/v1/orders/leases/0", { token: first, now: clock.now() })).status).toBe(200);
+  await clock.advance(1000);
+  expect(await overdue()).toBe(1);
+});

@@ -37,7 +37,7 @@ test("worker IDs by state add up to the pool", async () => {
   await registry.pin("orders", 900, "kept");
   await registry.forceRelease({ namespace: "orders", workerId: 1, force: true });
   await clock.advance(2000);
-  const survey = new Survey(registry);
+  const survey = new Survey(registry, clock.now);
   await survey.step(["orders", "nowhere"]);
   expect([...survey.found.keys()]).toEqual(["orders"]);
   const counts = survey.found.get("orders")?.counts;
@@ -47,7 +47,7 @@ test("worker IDs by state add up to the pool", async () => {
 test("only the pool is counted", async () => {
   const { clock, registry } = make();
   for (let i = 0; i < 10; i++) await claim(registry, clock, "orders", 60_000);
-  const survey = new Survey(registry, { first: 4, last: 7 });
+  const survey = new Survey(registry, clock.now, { first: 4, last: 7 });
   await survey.step(["orders"]);
   expect(survey.found.get("orders")?.counts).toMatchObject({ live: 4, unused: 0 });
 });
@@ -56,7 +56,7 @@ test("a large pool is counted over several steps, each of eight pages at most, a
   const { clock, registry, pages } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
   await claim(registry, clock, "small", 60_000);
-  const survey = new Survey(registry);
+  const survey = new Survey(registry, clock.now);
   const live = (namespace: string): number | undefined => survey.found.get(namespace)?.counts.live;
 
   await survey.step(["large", "small"]);
@@ -72,7 +72,7 @@ test("more namespaces than pages have their turns one after the other", async ()
   const { clock, registry, pages } = make();
   const names = Array.from({ length: 20 }, (_, i) => `space_${i}`);
   for (const name of names) await claim(registry, clock, name, 60_000);
-  const survey = new Survey(registry);
+  const survey = new Survey(registry, clock.now);
   for (let step = 1; step <= 3; step++) {
     await survey.step(names);
     expect(pages.length).toBe(8 * step);
@@ -84,7 +84,7 @@ test("behind a step the count of a large pool goes on by itself to its end, and 
   const { clock, registry, pages } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
   await claim(registry, clock, "small", 60_000);
-  const survey = new Survey(registry);
+  const survey = new Survey(registry, clock.now);
   await survey.step(["large", "small"]);
   expect(survey.found.has("large")).toBe(false);
   let isCounted = false;
@@ -100,7 +100,7 @@ test("behind a step the count of a large pool goes on by itself to its end, and 
 test("steps at once count no worker ID twice", async () => {
   const { clock, registry } = make();
   for (let i = 0; i < 9500; i++) await claim(registry, clock, "large", 60_000, layouts.uid);
-  const survey = new Survey(registry);
+  const survey = new Survey(registry, clock.now);
   await survey.step(["large"]);
   await Promise.all([survey.step(["large"]), survey.step(["large"])]);
   expect(survey.found.get("large")?.counts).toMatchObject({ live: 9500, unused: 2 ** 22 - 9500 });

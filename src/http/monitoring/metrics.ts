@@ -20,6 +20,16 @@ interface MetricsOptions extends Omit<RegistryFiguresOptions, "namespaces"> {
 const mostNamespaces = 200;
 const others = "_other";
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+/** Why the registry refuses claims. */
+const refusals: readonly ErrorCode[] = [
+  "POOL_EXHAUSTED",
+  "WORKER_ID_HELD",
+  "CLOCK_ROLLBACK",
+  "CLOCK_SKEW",
+  "LAYOUT_MISMATCH",
+  "CONFIG_INVALID",
+  "QUARANTINE",
+];
 /** What proves that a namespace exists. */
 const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: unknown) => boolean>>> = {
   init: () => true,
@@ -43,6 +53,7 @@ export class Metrics {
   readonly #losses: Counter<"namespace" | "reason">;
   readonly #renewals: Counter<"namespace">;
   readonly #errors: Counter<"code">;
+  readonly #refused: Counter<"namespace" | "code">;
   readonly #calls: Histogram<"operation">;
   readonly #callErrors: Counter<"operation" | "code">;
 
@@ -63,6 +74,11 @@ export class Metrics {
       "leases_lost_total",
       "Leases that their holders lost, by the reason. taken: another holder has the worker ID. released: the claim was ended. forgotten: the registry went back in time. cloned: a copy of the holder renewed the lease.",
       ["namespace", "reason"],
+    );
+    this.#refused = figures.counter(
+      "refused_claims_total",
+      "Claims that the registry refused, by the code of their error.",
+      ["namespace", "code"],
     );
     this.#renewals = perNamespace("renewals_total", "Windows extended.");
     this.#errors = figures.counter("errors_total", "Requests answered with an error, by its code.", ["code"]);
@@ -127,6 +143,12 @@ export class Metrics {
     }
   }
 
+  /** Counts a claim that the registry refused. */
+  refused(namespace: string, code: ErrorCode): void {
+    if (!refusals.includes(code)) return;
+    this.#refused.inc({ namespace: this.#labelOf(namespace), code });
+  }
+
   /** Counts a request that is answered with an error. */
   failed(code: ErrorCode): void {
     this.#errors.inc({ code });
@@ -170,6 +192,7 @@ export class Metrics {
   #zero(namespace: string): void {
     for (const counter of [...Object.values(this.#events), this.#renewals]) counter.inc({ namespace }, 0);
     for (const reason of lossReasons) this.#losses.inc({ namespace, reason }, 0);
+    for (const code of refusals) this.#refused.inc({ namespace, code }, 0);
     this.#made.set(namespace, 0);
   }
 

@@ -33,7 +33,7 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const journal = new Journal(log, { clock });
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
-  const refusals = new RefusalCounter(journal, clock);
+  const refusals = new RefusalCounter(journal, clock, (namespace, code) => metrics.refused(namespace, code));
   const registry = instrumentedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);

@@ -1,6 +1,6 @@
 import { refusalError } from "../../lease/lease-errors.ts";
 import type { Clock } from "../../lease/clock.ts";
-import type { SnowleaseError } from "../../id/errors.ts";
+import type { ErrorCode, SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
@@ -28,11 +28,13 @@ interface RefusalCount {
 export class RefusalCounter {
   readonly #journal: Journal;
   readonly #clock: Clock;
+  readonly #onRefused: (namespace: string, code: ErrorCode) => void;
   readonly #counted = new BoundedMap<string, RefusalCount>(mostNamespaces);
 
-  constructor(journal: Journal, clock: Clock) {
+  constructor(journal: Journal, clock: Clock, onRefused: (namespace: string, code: ErrorCode) => void) {
     this.#journal = journal;
     this.#clock = clock;
+    this.#onRefused = onRefused;
   }
 
   /** Those of the last quarter of an hour; undefined where there were none. */
@@ -59,6 +61,7 @@ export class RefusalCounter {
   }
 
   #count(namespace: string, { code, message }: SnowleaseError): void {
+    this.#onRefused(namespace, code);
     const at = this.#clock.now();
     const last = { at, code, message };
     const counted = this.#counted.get(namespace) ?? { spans: [], last, untold: 0, waits: false };

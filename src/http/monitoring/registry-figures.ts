@@ -41,7 +41,9 @@ export function registryFigures(
     ["direction"],
   );
   for (const direction of ["forward", "back"]) steps.inc({ direction }, 0);
-  const survey = new Survey(registry, pool);
+  /** How far the registry's clock was ahead of this one, ms. */
+  let ahead = 0;
+  const survey = new Survey(registry, () => clock.now() + ahead, pool);
   const { found } = survey;
   figures.gauge(
     "worker_ids",
@@ -51,6 +53,14 @@ export function registryFigures(
       for (const [namespace, { counts }] of found) {
         for (const [state, count] of Object.entries(counts)) yield [{ namespace, state }, count];
       }
+    },
+  );
+  figures.gauge(
+    "overdue_renewals",
+    "Holders, of whichever daemon or program, that are late with their renewal, as last counted: less than a third of their window is left, and a renewal was due after the first third.",
+    ["namespace"],
+    function* () {
+      for (const [namespace, { overdue }] of found) yield [{ namespace }, overdue];
     },
   );
   figures.gauge(
@@ -77,6 +87,7 @@ export function registryFigures(
   function show(pong: Pong | undefined, at = 0): void {
     up.set(pong === undefined ? 0 : 1);
     offset.set(pong === undefined ? NaN : (at - pong.clock) / 1000);
+    if (pong !== undefined) ahead = pong.clock - at;
   }
 
   async function ping(): Promise<void> {

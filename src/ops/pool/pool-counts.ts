@@ -20,6 +20,14 @@ export function countRecord(counts: Record<PoolState, number>, { state }: Worker
   counts.unused--;
 }
 
+/** With less than this part of its window left, a holder is late: a renewal is due after a third. */
+const late = 1 / 3;
+
+/** Whether the renewal of a live holder is overdue. `clock`: the registry's, Unix ms. */
+export function isOverdue({ state, until, seenClock }: WorkerRecord, clock: number): boolean {
+  return state === "live" && until - clock < (until - seenClock) * late;
+}
+
 export function takenOf(counts: PoolCounts): number {
   return takenStates.reduce((sum, state) => sum + counts[state], 0);
 }

@@ -6,7 +6,7 @@ import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import type { NamespaceInfo } from "../../rule/limits.ts";
 import { Growth, type PoolForecast } from "./forecast.ts";
 import { SharedLook } from "../shared-look.ts";
-import { allUnused, countRecord, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
+import { allUnused, countRecord, isOverdue, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
 
 /** Worker IDs `first` to `last` of a pool: one where it has no more than the picture has cells. */
@@ -74,8 +74,6 @@ interface OpenCell extends Cell {
 const mostSingle = 1024;
 /** Cells of a larger pool: each says more, and the page of all of them is to stay small. */
 const mostCells = 512;
-/** What is left of a window when a renewal that was due was not made, as a share of it. */
-const late = 1 / 3;
 const mostHolders = 1000;
 /** A look ends after so many pages, or so many ms: a pool of 1024 takes two pages, a pool of millions many looks. */
 const pagesALook = 32;
@@ -213,7 +211,7 @@ export class PoolWatch {
     if (record.state === "resting") reading.freeAt = Math.min(record.until, reading.freeAt ?? Infinity);
     if (record.state !== "live") return;
     if (reading.holders.length < mostHolders) reading.holders.push(record);
-    if (record.until - reading.clock >= (record.until - record.seenClock) * late) return;
+    if (!isOverdue(record, reading.clock)) return;
     const { count, first = record } = reading.overdue;
     reading.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
   }

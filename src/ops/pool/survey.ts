@@ -2,19 +2,22 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { allUnused, countRecord, type PoolCounts } from "./pool-counts.ts";
+import { allUnused, countRecord, isOverdue, type PoolCounts } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
 
 /** What was last counted in a namespace. */
 export interface Surveyed {
   readonly layout: Layout;
   readonly counts: PoolCounts;
+  /** Live holders whose renewal is overdue. */
+  readonly overdue: number;
 }
 
 /** A count that is under way. */
 interface PoolCount extends Surveyed {
   readonly reader: PoolReader;
   readonly counts: ReturnType<typeof allUnused>;
+  overdue: number;
 }
 
 /** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
@@ -27,6 +30,7 @@ const mostBehind = 120_000;
 /** Counts the pools of namespaces, a few pages in each step: a pool's counts are those of its last complete reading. */
 export class Survey {
   readonly #registry: Registry;
+  readonly #now: () => number;
   readonly #pool: PoolBounds | undefined;
   readonly #unfinished = new Map<string, PoolCount>();
   readonly #found = new Map<string, Surveyed>();
@@ -36,9 +40,10 @@ export class Survey {
   /** The end of the steps that were asked for. */
   #steps: Promise<void> = Promise.resolve();
 
-  /** `pool`: the worker IDs to count. Default: all of a namespace's layout. */
-  constructor(registry: Registry, pool?: PoolBounds) {
+  /** `now`: the registry's clock, Unix ms. `pool`: the worker IDs to count. Default: all of a namespace's layout. */
+  constructor(registry: Registry, now: () => number, pool?: PoolBounds) {
     this.#registry = registry;
+    this.#now = now;
     this.#pool = pool;
   }
 
@@ -99,10 +104,13 @@ export class Survey {
       return true;
     }
     const { layout, reader, counts } = count;
-    for (const record of await reader.page()) countRecord(counts, record);
+    const page = await reader.page();
+    for (const record of page) countRecord(counts, record);
+    const clock = this.#now();
+    count.overdue += page.filter((record) => isOverdue(record, clock)).length;
     if (!reader.isDone) return false;
     this.#unfinished.delete(namespace);
-    this.#found.set(namespace, { layout, counts });
+    this.#found.set(namespace, { layout, counts, overdue: count.overdue });
     return true;
   }
 
@@ -111,7 +119,8 @@ export class Survey {
     if (info === undefined) return undefined;
     const layout = Layout.parse(info.layout);
     const pool = poolWithin(layout, this.#pool);
-    const count = { layout, reader: new PoolReader(this.#registry, namespace, pool), counts: allUnused(pool) };
+    const reader = new PoolReader(this.#registry, namespace, pool);
+    const count = { layout, reader, counts: allUnused(pool), overdue: 0 };
     this.#unfinished.set(namespace, count);
     return count;
   }
