@@ -26,6 +26,7 @@ interface ExplainAnswer extends IdParts {
   readonly layout: string;
   readonly time: string;
   readonly holders: readonly HistoryJson[];
+  readonly rounded?: true | undefined;
   readonly unheld?: { readonly why: (typeof reasons)[number]; readonly detail: string } | undefined;
 }
 
@@ -80,6 +81,10 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
       .describe(
         "The claims whose window contains the timestamp. Several: one holder continued behind another. Empty: `unheld` says why.",
       ),
+    rounded: z
+      .literal(true)
+      .describe("The ID looks rounded to 53 bits: then worker ID and sequence are wrong.")
+      .optional(),
     unheld: z
       .object({ why: z.enum(reasons), detail: z.string() })
       .describe("Why there are no holders.")

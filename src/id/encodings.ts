@@ -198,11 +198,20 @@ export function decodeAny(
     return refuse("format", `to be one of ${known}`, name);
   }
   const encoding = typeof text === "string" ? textPatterns.find(([, look]) => look.test(text))?.[0] : undefined;
-  if (encoding === undefined) return refuse("id", `to be text in one of ${known}`, text);
+  if (encoding === undefined) return refuse("id", `to be text in one of ${known}${spoiled(text)}`, text);
   try {
     return { id: encodings[encoding].decode(text, bits), encoding };
   } catch (error) {
     const advice = `it looked like ${encoding}: name its format if it is another of ${known}`;
     throw configInvalid(`${(error as SnowleaseError).message}; ${advice}`);
   }
+}
+
+/** What probably happened to a text that was an ID. */
+function spoiled(text: unknown): string {
+  if (typeof text !== "string" || text.length > 40) return "";
+  if (/^[+-]?\d+(?:[.,]\d*)?(?:e\+?\d+)?$/i.test(text) && /[.,e]/i.test(text))
+    return " (a program that keeps 53 bits, such as a spreadsheet, seems to have rounded it: its last digits are lost; take it from where it is stored as text or as an integer of 64 bits)";
+  if (/^-\d+$/.test(text)) return " (an ID is never negative: one that a program cut to 32 bits may be)";
+  return "";
 }

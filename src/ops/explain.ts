@@ -13,6 +13,8 @@ export interface Explanation {
   readonly parts: IdParts;
   /** The claims whose window holds the ID's whole tick; several where one holder continued behind another in it. */
   readonly holders: readonly HistoryRow[];
+  /** As of `inspect`. */
+  readonly rounded?: true;
   /** Why there are none; `detail`: one sentence for people. */
   readonly unheld?: { readonly why: UnheldReason; readonly detail: string } | undefined;
   /** The registry's, Unix ms. */
@@ -32,20 +34,21 @@ export async function explain(
 ): Promise<Explanation> {
   const info = await presentNamespace(registry, namespace);
   const layout = Layout.parse(info.layout);
-  const { id, parts } = inspect(text, layout, reading);
+  const { format: _, ...inspected } = inspect(text, layout, reading);
+  const { parts } = inspected;
   const { workerId, timestamp: from } = parts;
   const until = from + layout.tick;
   const met = await registry.history(namespace, workerId, { from, until });
   const { clock } = await registry.ping();
   // A tick that is only partly in a window cannot have been used by its holder.
   const holders = met.filter((row) => (row.continuedFrom ?? row.from) <= from && until <= row.until);
-  if (holders.length > 0) return { id, layout, parts, holders, clock };
+  if (holders.length > 0) return { ...inspected, layout, holders, clock };
   const record = await registry.worker(namespace, workerId);
   const [before] = await registry.history(namespace, workerId, { until: from, limit: 1 });
   const [after] = await registry.history(namespace, workerId, { from: until });
   const why = unheldReason(record, from > clock + info.maxClockSkew, before !== undefined);
   const detail = detailOf(why, { workerId, record, before, after, clock });
-  return { id, layout, parts, holders, unheld: { why, detail }, clock };
+  return { ...inspected, layout, holders, unheld: { why, detail }, clock };
 }
 
 /** The records around a time outside of every window. */

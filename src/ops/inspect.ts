@@ -6,7 +6,13 @@ export interface Inspection {
   readonly id: bigint;
   readonly format: EncodingName;
   readonly parts: IdParts;
+  /** The text is one that only a number of 53 bits has: one in 256 IDs looks so, and each that was rounded. Absent for all others. */
+  readonly rounded?: true;
 }
+
+/** For people, behind what an ID tells that looks rounded. */
+export const roundedNote: string =
+  "looks rounded to 53 bits, as by JavaScript's numbers, JSON readers and spreadsheets: then worker ID and sequence are wrong; take the ID from where it is stored as text or as an integer of 64 bits";
 
 /** Facts about an ID that its text does not contain. */
 export interface Reading {
@@ -22,5 +28,6 @@ export interface Reading {
  */
 export function inspect(text: string, layout: Layout, { format, at }: Reading = {}): Inspection {
   const { id, encoding } = withSource("the ID", () => decodeAny(text, format, layout.totalBits));
-  return { id, format: encoding, parts: layout.decompose(id, at) };
+  const isRounded = encoding === "decimal" && id > Number.MAX_SAFE_INTEGER && String(Number(id)) === String(id);
+  return { id, format: encoding, parts: layout.decompose(id, at), ...(isRounded && { rounded: true }) };
 }

@@ -52,3 +52,23 @@ test("goes by the layout that it is given", () => {
 test.each(["", "-1", "1.5", "zzz!", "9".repeat(20), "9223372036854775808"])("refuses %j", (text) => {
   expect(() => inspect(text, defaultLayout)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
 });
+
+test("marks an ID that looks rounded to 53 bits, and no other one of a thousand but a few", () => {
+  for (const rounded of [String(Number(id)), "1278549019894740000"]) {
+    expect(inspect(rounded, defaultLayout).rounded, rounded).toBe(true);
+  }
+  const all = Array.from({ length: 1000 }, (_, i) => defaultLayout.compose({ ...parts, sequence: i * 4 + (i % 4) }));
+  expect(all.filter((one) => inspect(String(one), defaultLayout).rounded).length).toBeLessThan(20);
+  expect(inspect(encodings.hex.encodeFixed(BigInt(Number(id))), defaultLayout).rounded).toBeUndefined();
+  expect(inspect("9007199254740991", layouts.safe53).rounded).toBeUndefined();
+});
+
+test.each([
+  ["1.27854901989474E+18", "such as a spreadsheet, seems to have rounded it"],
+  ["1.27854901989474e18", "seems to have rounded it"],
+  ["1278549019894743040.0", "seems to have rounded it"],
+  ["1,27854901989474E+18", "seems to have rounded it"],
+  ["-1278549019894743040", "an ID is never negative"],
+])("says what probably happened to %s", (text, what) => {
+  expect(() => inspect(text, defaultLayout)).toThrow(what);
+});

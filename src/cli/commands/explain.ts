@@ -1,4 +1,5 @@
 import { timeText } from "../../id/errors.ts";
+import { roundedNote } from "../../ops/inspect.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
 import { historyJson } from "../../api/codec.ts";
 import type { CliCommand } from "../command.ts";
@@ -35,12 +36,20 @@ export const explain: CliCommand = {
 };
 
 /** As the daemon's API has it. */
-function asJson({ id, layout, parts, holders, unheld }: Explanation): object {
+function asJson({ id, layout, parts, holders, unheld, rounded }: Explanation): object {
   const time = timeText(parts.timestamp);
-  return { id: String(id), layout: layout.fingerprint, time, ...parts, holders: holders.map(historyJson), unheld };
+  return {
+    id: String(id),
+    layout: layout.fingerprint,
+    time,
+    ...parts,
+    holders: holders.map(historyJson),
+    unheld,
+    rounded,
+  };
 }
 
-function asText({ id, parts, holders, unheld, clock }: Explanation): string {
+function asText({ id, parts, holders, unheld, rounded, clock }: Explanation): string {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const makers = holders.map((row) => {
@@ -54,6 +63,7 @@ function asText({ id, parts, holders, unheld, clock }: Explanation): string {
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     rollback !== undefined && `  rollback   ${rollback}`,
     `  sequence   ${sequence}`,
+    rounded === true && `  beware     it ${roundedNote}`,
     `  held by    ${unheld === undefined ? makers.join("\n         or  ") : printable(`no recorded holder: ${unheld.detail}`)}`,
   );
 }

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { withSource, timeText } from "../../id/errors.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
-import { inspect as inspectId } from "../../ops/inspect.ts";
+import { inspect as inspectId, roundedNote } from "../../ops/inspect.ts";
 import type { CliCommand, Invocation } from "../command.ts";
 import { jsonList, table } from "../terminal/output.ts";
 import { registryConfig } from "../settings.ts";
@@ -22,8 +22,9 @@ export const inspect: CliCommand = {
     const layout = await layoutOf(invocation);
     const found = operands.map((text) => inspectId(text, layout, reading));
     if (json) {
-      const values = found.map(({ id, format, parts }) => {
-        return { id: String(id), format, layout: layout.fingerprint, time: timeText(parts.timestamp), ...parts };
+      const values = found.map(({ id, format, parts, rounded }) => {
+        const time = timeText(parts.timestamp);
+        return { id: String(id), format, layout: layout.fingerprint, time, ...parts, rounded };
       });
       return jsonList(output, values);
     }
@@ -45,6 +46,7 @@ export const inspect: CliCommand = {
       ];
     });
     await output.line(table(heading, rows));
+    for (const { id, rounded } of found) if (rounded) await output.line(`${id} ${roundedNote}.`);
   },
 };
 
