@@ -1,5 +1,5 @@
 import type { Clock } from "./lease/clock.ts";
-import { SnowleaseError } from "./id/errors.ts";
+import { configInvalid, shown, SnowleaseError } from "./id/errors.ts";
 import type { Registry } from "./rule/registry.ts";
 import { ask, operationsBy, type OperationCall, requiredOperations } from "./registries/wrap.ts";
 
@@ -26,8 +26,16 @@ const settled = (): Promise<void> => new Promise((resolve) => nextTurn(resolve))
 /**
  * A clock for tests. It has no `spin`: where a generator would spin, it throws instead.
  * @param options.start what the wall clock shows first, Unix ms; default 2023-11-14T22:13:20Z.
+ * @throws SnowleaseError CONFIG_INVALID for what is no object.
  */
-export function fakeClock({ start = 1_700_000_000_000 }: { readonly start?: number } = {}): FakeClock {
+export function fakeClock(options: { readonly start?: number } = {}): FakeClock {
+  // A number is an object without `start` to a destructuring.
+  if (typeof options !== "object" || options === null) {
+    throw configInvalid(
+      `Expected the options of \`fakeClock\` to be an object, got ${shown(options)}; pass one like { start: 1_700_000_000_000 }.`,
+    );
+  }
+  const { start = 1_700_000_000_000 } = options;
   const sleepers = new Set<{ readonly due: bigint; readonly wake: () => void }>();
   let nanos = 0n;
   let offset = start;

@@ -65,6 +65,7 @@ function valueOf(
 ): string | true {
   const flag = known.find((flag) => flag.name === name);
   if (flag === undefined) {
+    if (/^-\d/.test(rawName)) refuse(command, `no negative number, got ${shown(rawName)}`);
     const names = known.map((flag) => flag.name);
     const meant = didYouMean(name, names);
     const advice = meant === undefined ? "" : `; did you mean \`--${meant}\`?`;
@@ -74,7 +75,8 @@ function valueOf(
     if (value !== undefined) refuse(command, `the flag \`${rawName}\` without a value, got ${shown(value)}`);
     return true;
   }
-  if (value === undefined || (!inlineValue && value.startsWith("-") && value !== "-")) {
+  // A negative number is no flag: whoever reads the value refuses it, and says which ones it may be.
+  if (value === undefined || (!inlineValue && /^-[^\d]/.test(value))) {
     return refuse(command, `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``);
   }
   return value;

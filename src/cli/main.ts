@@ -23,8 +23,10 @@ const exitCode = await main(process.argv.slice(2)).catch(report);
 process.exit(await output.end().then(() => exitCode, report));
 
 async function main(args: readonly string[]): Promise<number> {
+  // As other programs have it: `help COMMAND`.
+  if (args[0] === "help") return main(args.length === 1 ? ["--help"] : [...args.slice(1), "--help"]);
   const [name, ...rest] = args;
-  if (name === "--version") return print(version());
+  if (name === "--version" || name === "-v" || name === "-V") return print(version());
   if (name === "--help" || name === "-h") {
     return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
   }
@@ -70,7 +72,10 @@ function report(error: unknown): number {
 function unknownCommand(name: string | undefined): SnowleaseError {
   const names = Object.keys(commands);
   const got = name === undefined ? "nothing" : shown(name);
-  const meant = didYouMean(name ?? "", names);
+  const close = names.find(
+    (known) => name?.startsWith(known) === true || ((name?.length ?? 0) > 1 && known.startsWith(name ?? "")),
+  );
+  const meant = didYouMean(name ?? "", names) ?? close;
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
   return configInvalid(`Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
 }

@@ -1,6 +1,6 @@
 import { bothClocks, type BothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, giveBackUnused, type LeaseHost, type LeaseOptions } from "./claim.ts";
-import { asSnowleaseError, configInvalid, type SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, configInvalid, type SnowleaseError, timeText } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";
 import type { LeaseView, LeaseState, UsageTracker, LeaseSnapshot } from "./lease-view.ts";
 import { askInTime } from "./late-request.ts";
@@ -13,6 +13,9 @@ import { scopeText } from "../rule/scope.ts";
 import type { BlocksRequest, ClaimKey, Grant, LossReason, Lost, Usage } from "../rule/registry.ts";
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
+
+/** `inspect` of Node, which comes with each call. */
+type Inspect = (value: object, options: object) => string;
 
 /** Between two comparisons of the wall clock with the monotonic one, ms. */
 const watchInterval = 1000;
@@ -83,7 +86,17 @@ export class Lease implements LeaseView {
     this.#renewAt = claim.hasWaited ? claim.asked : claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
     this.#seen = bothClocks(host.clock);
+    // What `console.log` shows. A method of such a name has no type that a declaration can name.
+    const value = (_: number, options: object, inspect: Inspect): string => this.#shown(options, inspect);
+    Object.defineProperty(this, Symbol.for("nodejs.util.inspect.custom"), { value });
     void this.#keep();
+  }
+
+  /** For people: no token. */
+  #shown(options: object, inspect: Inspect): string {
+    const { state, namespace, workerId, fence } = this;
+    const [from, until] = [timeText(this.from), timeText(this.until)];
+    return `Lease ${inspect({ state, namespace, workerId, fence, from, until }, options)}`;
   }
 
   get state(): LeaseState {

@@ -99,6 +99,7 @@ describe("daemon", () => {
   test("every command line that it says to try works", async () => {
     const daemon = sandbox.start(["daemon", "--registry", sandbox.registry, "--listen", "127.0.0.1:0"]);
     expect(await daemon.line()).toMatch(/^Snowlease serves sqlite:.* on http:\/\/127\.0\.0\.1:\d+$/);
+    expect(await daemon.line()).toMatch(/^Dashboard: http:\/\/127\.0\.0\.1:\d+\/$/);
     const tries: string[] = [];
     while (!tries.at(-1)?.includes("doctor")) {
       const line = await daemon.line();
@@ -110,7 +111,9 @@ describe("daemon", () => {
         cwd: sandbox.work,
         encoding: "utf8",
       });
-      expect({ line, status, stderr: withoutNotices(stderr) }).toEqual({ line, status: 0, stderr: "" });
+      // A host whose clock is not synchronized is warned of.
+      const isFine = status === 0 || (status === 9 && line.includes("doctor"));
+      expect({ line, isFine, stderr: withoutNotices(stderr) }).toEqual({ line, isFine: true, stderr: "" });
       expect(stdout).not.toBe("");
     }
     await stop(daemon);
@@ -205,7 +208,7 @@ describe("daemon", () => {
     expect(JSON.parse(await sandbox.read(["workers", "--json", ...common]))).toMatchObject([
       { workerId: 0, state: "free" },
     ]);
-    const health = JSON.parse(await sandbox.read(["doctor", "--json", ...common])) as {
+    const health = JSON.parse((await sandbox.run(["doctor", "--json", ...common])).stdout) as {
       healthy: boolean;
       findings: { check: string }[];
     };

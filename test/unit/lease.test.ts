@@ -81,6 +81,19 @@ function cutOff(registry: Registry): Registry & { off: boolean } {
   });
 }
 
+describe("console.log", () => {
+  it("shows what a lease has, and no token", async () => {
+    const { clock, registry } = await newWorld();
+    const lease = await claim(registry, clock);
+    const shown = inspect(lease);
+    expect(shown).toMatch(/^Lease \{\s+state: 'held',\s+namespace: 'default',\s+workerId: 0,\s+fence: 1,\s+from: '20/);
+    expect(shown).not.toMatch(/[\da-f]{32}/);
+    expect(Object.keys(lease)).toEqual([]);
+    await lease.close();
+    expect(inspect({ lease })).toContain("state: 'closed'");
+  });
+});
+
 describe("a lease", () => {
   it("is renewed after a third of its window, again and again", async () => {
     const { clock, registry } = await newWorld();

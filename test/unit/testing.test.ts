@@ -5,6 +5,10 @@ import type { ClaimRequest } from "../../src/rule/registry.ts";
 import { fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
 describe("fakeClock", () => {
+  it.each([5, "5", null])("refuses %j, which is no object of options", (options) => {
+    expect(() => fakeClock(options as unknown as { start: number })).toThrow(/`fakeClock` to be an object, got /);
+  });
+
   it("shows a whole ms from its start on, and moves only when it is told to", async () => {
     const clock = fakeClock({ start: 5000 });
     expect([clock.now(), clock.nanos()]).toEqual([5000, 0n]);

@@ -84,6 +84,7 @@ function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): st
   const self = ownName();
   return [
     `Snowlease serves ${registry} on ${places.join(" and ")}`,
+    ...(url === undefined ? [] : [`Dashboard: ${url}/${hasTokens ? " (any user, a token as the password)" : ""}`]),
     "",
     hasTokens ? "Try, with a token of --tokens in SNOWLEASE_TOKEN:" : "Try:",
     `  ${curl}/readyz`,
