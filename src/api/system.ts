@@ -24,6 +24,10 @@ export const readiness: Call<ReadyAnswer> = {
     registry: z.string().describe("The kind of store behind this daemon."),
     clock: z.int().describe("The registry's clock, Unix ms."),
     durability: z.string().describe("What acknowledged writes survive there."),
+    lossy: z
+      .boolean()
+      .describe("Whether they may be lost with the process or the machine of the registry's server.")
+      .optional(),
     schema: z.int().describe("Version of what is stored there.").optional(),
   }),
 };

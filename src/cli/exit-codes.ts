@@ -1,7 +1,7 @@
 import { printable } from "../id/printable.ts";
 import { isSnowleaseError, type ErrorCode } from "../id/errors.ts";
 
-/** The exit code of each error; 0 is success, and 1 a check that found something. */
+/** The exit code of each error; 0 is success, 1 a check that found something, and 9 one that warns. */
 export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   CONFIG_INVALID: 2,
   DRIVER_MISSING: 2,
@@ -27,7 +27,10 @@ export const exitCodes: Readonly<Record<ErrorCode, number>> = {
 
 /** For people: the table of exit codes, as `--help` shows it. */
 export const exitCodeHelp =
-  "0 ok; 1 a check found something; 2 usage or not found; 3 no worker ID; 4 lease; 5 registry; 6 clock; 7 layout or schema; 8 not allowed";
+  "0 ok; 1 a check found something; 2 usage or not found; 3 no worker ID; 4 lease; 5 registry; 6 clock; 7 layout or schema; 8 not allowed; 9 a check warns";
+
+/** Of a check that found nothing wrong, and something that an operator would want to know. */
+export const warned = 9;
 
 /** Beside the closed set: a defect of Snowlease itself (EX_SOFTWARE). */
 const defect = 70;

@@ -95,6 +95,29 @@ describe("Kubernetes", () => {
   });
 });
 
+test("the sidecar is ready once its daemon runs, whatever its store says", async () => {
+  const sandbox = new Sandbox();
+  const socket = join(sandbox.work, "daemon.sock");
+  const pod = parse(read("deploy/kubernetes/sidecar.yaml")) as {
+    spec: { initContainers: readonly { startupProbe: { exec: { command: readonly string[] } } }[] };
+  };
+  const [program = "", ...args] = pod.spec.initContainers[0]?.startupProbe.exec.command ?? [];
+  const probe = (): number | null =>
+    spawnSync(
+      program,
+      args.map((arg) => arg.replace("/run/snowlease/daemon.sock", socket)),
+    ).status;
+  expect(probe()).toBe(1);
+  // A store that nobody reaches.
+  const store = ["--registry", "redis://127.0.0.1:9", "--operation-timeout", "500ms"];
+  const daemon = sandbox.start(["daemon", ...store, "--socket", socket, "--insecure", "--json"]);
+  await daemon.line();
+  expect(probe()).toBe(0);
+  daemon.signal("SIGKILL");
+  await daemon.ended;
+  expect(probe()).toBe(1);
+});
+
 test("the Dockerfile copies all that the image needs of what is published and not made, and sees nothing else of this folder", () => {
   const allowed = read(".dockerignore")
     .split("\n")

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -53,6 +53,20 @@ async function worker(id: number): Promise<Worker | undefined> {
 async function live(): Promise<number> {
   return (await workers()).filter(({ state }) => state === "live").length;
 }
+
+describe("as the first process of a container", () => {
+  const canUnshare = spawnSync("unshare", ["--pid", "--fork", "--mount-proc", "true"]).status === 0;
+
+  test.skipIf(!canUnshare)("it says that it is no init (needs root that may make a PID namespace)", async () => {
+    const args = ["exec", "--registry", sandbox.registry, "--", "true"];
+    const container = ["--pid", "--fork", "--mount-proc", process.execPath, cliFile, ...args];
+    const { code, stderr } = await sandbox.started(spawn("unshare", container, sandbox.surroundings())).ended;
+    expect(code).toBe(0);
+    expect(stderr).toMatch(
+      /^snowlease: warning: This process is the first one of its container, .*`docker run --init`/m,
+    );
+  });
+});
 
 describe("the program", () => {
   test("finds its worker ID in its environment, and nothing of the lease's token", async () => {

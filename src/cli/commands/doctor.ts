@@ -2,6 +2,7 @@ import { configInvalid } from "../../id/errors.ts";
 import { examine } from "../../ops/doctor/doctor.ts";
 import { listOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
+import { warned } from "../exit-codes.ts";
 import { table } from "../terminal/output.ts";
 import {
   addressOf,
@@ -14,7 +15,8 @@ import {
 
 export const doctor: CliCommand = {
   name: "doctor",
-  summary: "Check what IDs here depend on: registry, clocks, layout, pool. Exits with 1 when a check fails.",
+  summary:
+    "Check what IDs here depend on: registry, clocks, layout, pool. Exits with 1 when a check fails, with 9 when one warns.",
   examples: [
     "snowlease doctor",
     "snowlease doctor --registry http://127.0.0.1:7070 --json",
@@ -62,6 +64,7 @@ export const doctor: CliCommand = {
           findings.map(({ status, check, detail }) => [status, check, detail]),
         ),
       );
-    return healthy ? 0 : 1;
+    if (!healthy) return 1;
+    return findings.some(({ status }) => status === "warn") ? warned : 0;
   },
 };

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { Lender } from "../../lend.ts";
 import { configInvalid, isSnowleaseError } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
+import { noInit } from "../../ops/doctor/host.ts";
 import { Child, endingSignals, passedSignals, StartFailure } from "../processes/child.ts";
 import type { CliCommand } from "../command.ts";
 import { errorLine } from "../exit-codes.ts";
@@ -40,6 +41,7 @@ export const exec: CliCommand = {
       throw configInvalid("Expected the name of a program, got an empty text; see `snowlease exec --help`.");
     }
     const config = await claimConfig(invocation);
+    if (process.pid === 1) process.emitWarning(noInit, { type: "SnowleaseWarning", code: "SNOWLEASE_NO_INIT" });
     const interruption = new AbortController();
     let child: Child | undefined;
     const take = (signal: NodeJS.Signals): void => {

@@ -11,7 +11,7 @@ import { storeOfRegistry } from "../../registries/index.ts";
 import { type AddressList, AskedAddresses, differenceOf, differenceText } from "../../registries/mixed-list.ts";
 import { type CheckResult, failed, finding } from "./check.ts";
 import { scopeText } from "../../rule/scope.ts";
-import { quarantineText } from "../quarantine.ts";
+import { quarantineAdvice, quarantineText } from "../quarantine.ts";
 import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
@@ -103,7 +103,7 @@ async function checkPlace({ named, file }: ExamineRequest): Promise<readonly Che
 async function checkRegistry(registry: Registry, request: ExamineRequest): Promise<readonly CheckResult[]> {
   const { namespace, now } = request;
   const ping = await quickestPing(registry, now);
-  const { durability, schema } = ping.answer;
+  const { durability, lossy = false, schema } = ping.answer;
   const reached = checkSpeed(registry, ping);
   let { maxClockSkew } = defaultLimits;
   let about: readonly CheckResult[];
@@ -122,7 +122,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
         : [
             checkId(namespace, info),
             await checkScope(registry, namespace),
-            checkQuarantine(info, registryClock),
+            checkQuarantine(namespace, info, registryClock),
             ...(await checkNamespace(registry, info, request)),
           ];
   } catch (cause) {
@@ -130,7 +130,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
   }
   return [
     reached,
-    finding("durability", "ok", durability),
+    finding("durability", lossy ? "warn" : "ok", durability),
     ...(schema === undefined
       ? []
       : [finding("schema", "ok", `The stored schema has version ${schema}, which this release knows.`)]),
@@ -193,7 +193,11 @@ function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, no
           "warn",
           `${absent}, or was forgotten: a first claim starts a quarantine. Only if it never existed, make it without one: \`snowlease init --new\`.`,
         )
-      : finding("namespace", "ok", `${absent}; ${makers} makes it.`);
+      : finding(
+          "namespace",
+          "warn",
+          `${absent}; ${makers} makes it. If programs use it already, they use another registry.`,
+        );
   return [existence, checkEnd(layout, now())];
 }
 
@@ -220,9 +224,11 @@ function checkId(namespace: string, { id, era }: NamespaceInfo): CheckResult {
   return finding(check, "warn", `${detail} Use this version of Snowlease for the registry and its daemons.`);
 }
 
-function checkQuarantine(info: NamespaceInfo, registryClock: number): CheckResult {
-  const lasts = (info.quarantineUntil ?? 0) > registryClock;
-  return finding("quarantine", lasts ? "fail" : "ok", quarantineText(info, registryClock));
+function checkQuarantine(namespace: string, info: NamespaceInfo, clock: number): CheckResult {
+  const lasts = (info.quarantineUntil ?? 0) > clock;
+  const advice = quarantineAdvice(info, { namespace, clock });
+  const detail = [quarantineText(info, clock), ...(advice === undefined ? [] : [advice])].join(" ");
+  return finding("quarantine", lasts ? "fail" : "ok", detail);
 }
 
 async function checkNamespace(

@@ -17,6 +17,11 @@ const unfit: ReadonlyMap<number, string> = new Map([
   [0xfe534d42, "on SMB: its locks are unreliable; keep it on a local disk, or share a daemon"],
 ]);
 
+/** Of the first process of a container that has no init beneath it. */
+export const noInit: string =
+  "This process is the first one of its container, and no init: zombies that programs leave behind stay. " +
+  "Start the container with an init: `docker run --init`, `init: true` in a compose file, or tini in the image.";
+
 export async function checkFile(file: string): Promise<CheckResult> {
   const check = "file";
   const present = existsSync(file);
@@ -32,8 +37,10 @@ export async function checkFile(file: string): Promise<CheckResult> {
   if (problem !== undefined) return finding(check, "warn", `The registry's file ${file} is ${problem}.`);
   const exposed = exposedFiles(file);
   if (exposed.length > 0) return finding(check, "warn", exposureText(exposed));
-  const detail = present ? `The registry is ${file}.` : `${file} does not exist yet; the first claim makes it.`;
-  return finding(check, "ok", detail);
+  const detail = present
+    ? `The registry is ${file}.`
+    : `${file} does not exist yet; the first claim makes it. If programs use it already, they use another one.`;
+  return finding(check, present ? "ok" : "warn", detail);
 }
 
 /** The folder of a file, or the nearest one above it that exists. */
@@ -71,7 +78,7 @@ export function checkProcess(): CheckResult {
     own === firstPidNamespace
       ? "The registry shows the host's own process IDs."
       : `This process has its own PID namespace (${own}), as in a container: outside of it, its process IDs in the registry have no meaning.`;
-  return finding(check, "ok", detail);
+  return finding(check, "ok", process.pid === 1 ? `${detail} ${noInit}` : detail);
 }
 
 function pidNamespace(): string | undefined {

@@ -45,7 +45,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
     kind: "memory",
     ...operations,
     scope: async () => "the generators of this process",
-    ping: async () => ({ clock: clock.now(), durability }),
+    ping: async () => ({ clock: clock.now(), durability, lossy: true }),
     close: async () => undefined,
   };
 }

@@ -1,4 +1,5 @@
 import { SnowleaseError } from "../../id/errors.ts";
+import type { Durability } from "../../rule/registry.ts";
 import { bytesOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisReply } from "./driver.ts";
@@ -23,7 +24,7 @@ export async function checkEviction(connection: RedisConnection, deadline: numbe
 }
 
 /** What acknowledged writes survive, as far as the server says. `config`: replies to CONFIG GET. */
-export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (RedisReply | Error)[]): string {
+export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (RedisReply | Error)[]): Durability {
   const settings = new Map(config.flatMap(pairs));
   const fsync = settings.get("appendonly") === "yes" ? settings.get("appendfsync") : settings.get("appendonly");
   const known: Readonly<Record<string, string>> = {
@@ -33,7 +34,8 @@ export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (
     no: "Acknowledged writes may be lost when this server stops (appendonly or appendfsync no)",
   };
   const survives = known[fsync ?? ""] ?? "What acknowledged writes survive this server does not tell";
-  return `${survives}; a restart, a promotion or a flush starts a quarantine; ${acrossPartition(settings, wait, maxLag)}.`;
+  const durability = `${survives}; a restart, a promotion or a flush starts a quarantine; ${acrossPartition(settings, wait, maxLag)}.`;
+  return { durability, lossy: fsync === "no" || fsync === "everysec" };
 }
 
 /** A server counts its replicas once a second, with clocks of whole seconds: so long it takes writes after `min-replicas-max-lag`, ms. */
@@ -47,7 +49,7 @@ function acrossPartition(config: ReadonlyMap<string, string>, wait: number, maxL
   const never = "not across a partition with two primaries at once";
   if (replicas === 0 || seconds === 0) return `${never}: set \`wait\`, or min-replicas-to-write`;
   const least = 1000 * seconds + countingLag;
-  if (maxLag < least) return `${never}: set \`maxLag\` to ${least} ms at least, or min-replicas-max-lag lower`;
+  if (maxLag < least) return `${never}: set \`maxLag\` to ${least / 1000}s at least, or min-replicas-max-lag lower`;
   // With more replicas, one may be promoted while enough stay with the old primary.
   return `holds across a partition as long as its replicas number at most ${replicas} (min-replicas-to-write)`;
 }
