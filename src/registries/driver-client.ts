@@ -1,6 +1,6 @@
 import { configInvalid, shown } from "../id/errors.ts";
 import type { StoreKind } from "./store-kind.ts";
-import { whereOf } from "./url.ts";
+import { whereOf, withPlace } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /*
@@ -60,7 +60,8 @@ export function clientAddress(client: unknown, settings: object, stores: readonl
     const login = user === undefined ? "" : `${encodeURIComponent(user)}:***@`;
     const text = `${scheme}://${login}${whereOf(servers)}${path === "" ? "" : `/${path}`}`;
     const own = { settings: settingsBeside(settings, parameters), parameters: {} };
-    return { ...target, ...own, kind, client, password: undefined, text, redacted: text };
+    const redacted = withPlace(text, own.settings, parameters);
+    return { ...target, ...own, kind, client, password: undefined, text, redacted };
   }
   return undefined;
 }

@@ -23,11 +23,10 @@ const lacking: readonly (readonly [mode: RegExp, lacking: string])[] = [
   [/^verify-?ca$/, "does not check the server's name"],
 ];
 
-/** What a store takes: its parameters, the scheme of the URL, and ready clients of its driver. */
+/** What a store takes: its parameters, and the scheme of the URL. */
 export interface Taker {
   readonly own: StoreParameters;
   readonly scheme: string;
-  readonly takesClient: boolean;
 }
 
 /** Translates a parameter about encryption; undefined for any other one, and for one of the store's own. */
@@ -35,17 +34,14 @@ export function translated(name: string, value: string, taker: Taker): Translati
   const plain = name.toLowerCase().replaceAll(/[_-]/g, "");
   const has = (parameter: string): boolean => Object.hasOwn(taker.own, parameter);
   if (has(name) || !/ssl|tls|cert|verify|channelbinding/.test(plain)) return undefined;
-  if (!has("tls") && !has("tlsCa")) return undefined;
+  // Whoever has TLS has all of its files.
+  if (!has("tlsCa")) return undefined;
   const encrypted = has("tls") ? "`tls=true`" : `${taker.scheme.replace(/s$/, "")}s:`;
   const checked = `${encrypted}, which checks the server's certificate and name`;
   if (/^(?:ssl|usessl|sslmode|tls|usetls)$/.test(plain)) return mode(name, value, has("tls"), checked);
   const file = fileNames.find(([pattern]) => pattern.test(plain))?.[1];
   if (file === undefined) return `to have ${checked}, in place of \`${name}\``;
-  if (has(file)) return [file, value];
-  const instead = taker.takesClient
-    ? "; only a ready client of the driver can have it"
-    : ": there is no parameter for it";
-  return `to have no \`${name}\`${instead}`;
+  return [file, value];
 }
 
 /** Whether to encrypt, and what to check. */

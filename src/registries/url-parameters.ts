@@ -12,6 +12,8 @@ interface ParameterNotes {
   readonly secret?: true;
   /** A ready client of the driver has a setting of its own for it. */
   readonly clientHas?: true;
+  /** It says which registry is meant, as a path does: it belongs to what is shown of the URL. */
+  readonly isPlace?: true;
 }
 
 /** A parameter of registry URLs that one kind of store has. */
@@ -61,22 +63,6 @@ export const beside: StoreParameter<"westid"> = {
   read: (text) => (text === "westid" ? text : undefined),
 };
 
-/** How servers of a registry URL are reached. */
-export interface Tls {
-  /** TLS, with certificate and host name checked. */
-  readonly tls: boolean;
-  /** The certificates to trust (PEM). Default: those that Node trusts. */
-  readonly tlsCa: string | undefined;
-}
-
-export const tlsParameters: StoreParameters<Tls> = {
-  tls: truth({ default: "false", meaning: "TLS, with certificate and host name checked.", clientHas: true }),
-  tlsCa: anyText({
-    meaning: "File with the certificates to trust (PEM); without it, those that Node trusts.",
-    clientHas: true,
-  }),
-};
-
 /** The values of all parameters. @throws SnowleaseError CONFIG_INVALID */
 export function readParameters<Values extends object>(
   parameters: StoreParameters<Values>,
@@ -91,13 +77,6 @@ export function readParameters<Values extends object>(
     return [name, value];
   });
   return Object.fromEntries(values) as Values;
-}
-
-/** Reads the file that `tlsCa` names. @throws SnowleaseError CONFIG_INVALID */
-export function readTls({ tls, tlsCa }: Tls): Tls {
-  if (tlsCa === undefined) return { tls, tlsCa };
-  if (!tls) return refuse("`tlsCa`", "only with tls=true", tlsCa);
-  return { tls, tlsCa: readParameterFile("tlsCa", tlsCa) };
 }
 
 /** The text of a file that a parameter names. @throws SnowleaseError CONFIG_INVALID */

@@ -2,6 +2,7 @@ import { shown, SnowleaseError } from "../id/errors.ts";
 import { didYouMean } from "../id/did-you-mean.ts";
 import { type Taker, translated } from "./familiar-tls.ts";
 import type { StoreKind } from "./store-kind.ts";
+import type { StoreParameters } from "./url-parameters.ts";
 
 /*
  * The grammar of registry URLs. It knows no store: the `address.ts` of each store's folder says which of these it takes.
@@ -15,6 +16,18 @@ export interface Scheme {
   readonly list?: string;
   /** What to write in place of a list, where people expect one. */
   readonly insteadOfList?: string;
+  /** A socket in the file system may take the place of HOST:PORT; absent where the store has none. */
+  readonly socket?: SocketForm;
+}
+
+/** How a URL names a socket: as the host, `%2Fpath`, or in its query. */
+interface SocketForm {
+  /** The names in the query: as the store's drivers spell it. */
+  readonly parameters: readonly string[];
+  /** What is there, for messages. */
+  readonly what: string;
+  /** The path is that of a folder, in which the port tells several sockets apart. */
+  readonly hasPort?: true;
 }
 
 /** A registry URL without its query, while it is read. */
@@ -22,6 +35,8 @@ interface UrlText extends Scheme {
   /** In lower case. */
   readonly scheme: string;
   readonly body: string;
+  /** What the query names as a socket. */
+  readonly path?: string | undefined;
   /** @throws SnowleaseError CONFIG_INVALID: "Expected the registry URL to …", never with a password in it. */
   readonly refuse: (rule: string) => never;
   readonly decode: (part: string) => string;
@@ -112,34 +127,80 @@ export function shownUrl({ username, password, protocol, host, pathname }: URL):
   return `${protocol}//${user}${host}${pathname}`.replace(/\/$/, "");
 }
 
-/** `//USER:PASSWORD@HOST:PORT/PATH`; where the scheme has lists, with more HOST:PORT separated by commas. */
+/**
+ * `//USER:PASSWORD@HOST:PORT/PATH`; where the scheme has lists, with more HOST:PORT separated by commas; where it has sockets, with the path of
+ * one as the host.
+ */
 export const servers: Grammar<Omit<ServerParts, "settings">> = (url) => {
-  const { scheme, port: usualPort = 0, list, insteadOfList, body, refuse, decode } = url;
-  const [, login, hosts = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]+)(?:\/(.*))?$/.exec(body) ?? [];
+  const { scheme, port: usualPort = 0, list, insteadOfList, socket, path: named, body, refuse, decode } = url;
+  if (body.split("@").length > 2) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A");
+  const [, login, given = "", path = ""] = /^\/\/(?:([^@/]*)@)?([^@/]*)(?:\/(.*))?$/.exec(body) ?? [];
+  const hosts = named === undefined ? given : withSocket(given, named, url);
   if (list === undefined && hosts.includes(",")) {
     refuse(`to name one server, because several would grant the same worker IDs: ${insteadOfList}`);
   }
-  const servers = hosts.split(",").map((part) => {
-    const [, six, name = "", port = usualPort] = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
-    return { host: six ?? name, port: Number(port) };
-  });
-  if (servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
+  const isSocket = socket !== undefined && /^%2F/i.test(hosts);
+  const servers = isSocket
+    ? [socketOf(hosts, url)]
+    : hosts.split(",").map((part) => {
+        const [, six, name = "", port = usualPort] =
+          /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::(\d{1,5}))?$/i.exec(part) ?? [];
+        return { host: six ?? name, port: Number(port) };
+      });
+  if (!isSocket && servers.some(({ host, port }) => host === "" || port < 1 || port > 65_535)) {
     const more = list === undefined ? "" : `, with more HOST:PORT (${list}) separated by commas`;
-    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME${more}`);
+    const instead = socket === undefined ? "" : `, or with ${socket.what} as %2FPATH in place of HOST:PORT`;
+    refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME${more}${instead}, with ports up to 65535`);
   }
   // Or else a slash in a password would make a path of what follows it, which is shown.
   if (path.includes("@")) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A");
+  const { shownLogin, ...who } = loginOf(login, decode);
+  const redacted = `${scheme}://${shownLogin}${hosts}${path === "" ? "" : `/${path}`}`;
+  return { scheme, servers, ...who, path: decode(path), redacted };
+};
+
+/** `//USER:PASSWORD@/path/of/a/socket`. */
+export const socket: Grammar<Omit<ServerParts, "settings">> = ({ scheme, body, refuse, decode }) => {
+  const [, login, encoded = ""] = /^\/\/(?:([^@/]*)@)?((?:\/|%2F)[^@]+)$/i.exec(body) ?? [];
+  const host = decode(encoded);
+  if (host === "" || controlCharacter.test(host)) refuse(`to be like ${scheme}://USER:PASSWORD@/path/of/the/socket`);
+  const { shownLogin, ...who } = loginOf(login, decode);
+  return { scheme, servers: [{ host, port: 0 }], ...who, path: "", redacted: `${scheme}://${shownLogin}${encoded}` };
+};
+
+function loginOf(
+  login: string | undefined,
+  decode: UrlText["decode"],
+): Pick<ServerParts, "user" | "password"> & { /** Without the password. */ readonly shownLogin: string } {
   const [user = "", ...rest] = login?.split(":") ?? [];
-  const shownLogin = login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`;
   return {
-    scheme,
-    servers,
     user: user === "" ? undefined : decode(user),
     password: rest.length === 0 ? undefined : decode(rest.join(":")),
-    path: decode(path),
-    redacted: `${scheme}://${shownLogin}${hosts}${path === "" ? "" : `/${path}`}`,
+    shownLogin: login === undefined ? "" : rest.length === 0 ? "***@" : `${user}:***@`,
   };
-};
+}
+
+/** The host part of a URL whose query names a socket. Drivers want some host before the path, and ignore it. */
+function withSocket(hosts: string, path: string, { socket, refuse }: UrlText): string {
+  const { parameters: [parameter] = [], hasPort } = socket ?? {};
+  if (!path.startsWith("/")) {
+    refuse(`to name a host before the path, and in \`${parameter}\` only the whole path of a socket`);
+  }
+  const [, port = ""] =
+    /^(?:localhost)?(:\d{1,5})?$/i.exec(hosts) ?? refuse(`to name either a host or \`${parameter}\``);
+  return `${encodeURIComponent(path)}${hasPort ? port : ""}`;
+}
+
+function socketOf(
+  hosts: string,
+  { socket, port = 0, scheme, refuse, decode }: UrlText,
+): ServerParts["servers"][number] {
+  const [, encoded = "", own] = /^([^:]+)(?::(\d{1,5}))?$/.exec(hosts) ?? [];
+  const host = decode(encoded);
+  const isPlain = host !== "" && !controlCharacter.test(host) && (socket?.hasPort || own === undefined);
+  if (!isPlain) refuse(`to be like ${scheme}://USER:PASSWORD@%2FPATH/NAME with ${socket?.what}`);
+  return { host, port: socket?.hasPort ? Number(own ?? port) : 0 };
+}
 
 /** Servers, for people. */
 export function whereOf(servers: ServerParts["servers"]): string {
@@ -183,21 +244,36 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const [, body = "", queryText] = /^([^?]*)(?:\?(.*))?$/s.exec(rest) ?? [];
   const { kind, parameters: own, grammar } = store;
   const given = queryText === undefined ? new Map<string, string>() : readQuery(queryText, refuse, decode);
-  const taker = { own: own ?? {}, scheme, takesClient: store.clientTarget !== undefined };
-  const query = [...inOwnTerms(given, taker, refuse)];
+  const taker = { own: own ?? {}, scheme };
+  const known = inOwnTerms(given, taker, refuse);
+  const { socket: form } = store.schemes[scheme] ?? {};
+  const named = [...known].filter(([name]) => form?.parameters.includes(name));
+  if (named.length > 1) refuse(`to name one socket, not \`${named.map(([name]) => name).join("` and `")}\``);
+  const query = [...known].filter(([name]) => !form?.parameters.includes(name));
   const plain = `${scheme}:${body}`;
-  const parts = grammar({ ...store.schemes[scheme], scheme, body, refuse, decode });
+  const parts = grammar({ ...store.schemes[scheme], scheme, body, path: named[0]?.[1], refuse, decode });
   // `fromEntries` defines properties, so that `__proto__` is a name like any other.
   const divided = (isOwn: boolean): Readonly<Record<string, string>> =>
     Object.fromEntries(query.filter(([name]) => Object.hasOwn(own ?? {}, name) === isOwn));
   return {
     kind,
     text: plain,
-    redacted: plain,
     ...parts,
+    redacted: withPlace(parts.redacted ?? plain, Object.fromEntries(query), own),
     parameters: divided(false),
     ...(own && { settings: divided(true) }),
   } as { readonly kind: string };
+}
+
+/** What is shown of a URL, with the parameters that say which registry is meant. */
+export function withPlace(
+  redacted: string,
+  settings: Readonly<Record<string, string>>,
+  parameters: StoreParameters = {},
+): string {
+  const place = Object.entries(settings).filter(([name]) => parameters[name]?.isPlace);
+  if (place.length === 0) return redacted;
+  return `${redacted}?${place.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
 }
 
 function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["decode"]): ReadonlyMap<string, string> {

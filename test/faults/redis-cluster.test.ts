@@ -2,9 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace } from "../support/failover.ts";
+import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { openRedis, redisMissing } from "../support/redis.ts";
 import { RedisCluster } from "../support/redis-groups.ts";
+import { freePort } from "../support/servers.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", () => {
@@ -44,6 +46,30 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis cluster", (
     );
     expect((await registry.ping()).durability).toContain("not across a partition");
     await registry.close();
+  });
+
+  test("nodes that announce addresses which cannot be reached: those are named, not the node that answered", async () => {
+    const hidden = await RedisCluster.start();
+    try {
+      const port = await freePort();
+      for (const node of hidden.nodes) await node.client().config("SET", "cluster-announce-port", String(port));
+      for (const node of hidden.nodes) {
+        await eventually(
+          async () => JSON.stringify(await node.client().call("CLUSTER", "SLOTS")),
+          (slots) => slots.split(`127.0.0.1",${port},`).length === 1 + hidden.nodes.length,
+        );
+      }
+      const registry = await openRedis(hidden.url(), 2000);
+      const { code, message } = await failure(registry.describe("any"));
+      await registry.close();
+      expect(code).toBe("REGISTRY_UNAVAILABLE");
+      expect(message).toMatch(
+        /^The cluster [\d.:,]+ announces nodes that cannot be reached from here: .*; look whether they run, and set cluster-announce-ip and cluster-announce-port there /,
+      );
+      expect(message).toContain(`127.0.0.1:${port} (connect ECONNREFUSED `);
+    } finally {
+      await hidden.remove();
+    }
   });
 
   test("its slot moved to another node while holders make IDs: a quarantine there, and no ID twice", async () => {

@@ -67,15 +67,32 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that sentin
     await holders.expectDistinct();
   });
 
-  test("no sentinel knows a primary of that name: it says so, and nothing is changed", async () => {
+  test("no sentinel knows a primary of that name: it says so, at once", async () => {
     const primary = await started(RedisServer.start(quick));
     const replica = await started(RedisServer.start(quick));
     await replica.follow(primary.port);
     const sentinels = await started(Sentinels.watch(primary));
-    const registry = await openRedis(sentinels.url().replace(/\/[^/]+$/, "/nobody"), 600);
+    const registry = await openRedis(sentinels.url().replace(/\/[^/]+$/, "/nobody"), 60_000);
     running.push({ remove: () => registry.close() });
     const error = await failure(registry.claim(claimRequest()));
-    expect(error.code).toBe("REGISTRY_UNAVAILABLE");
-    expect(error.message).toContain("nothing was changed");
+    expect(error.code).toBe("CONFIG_INVALID");
+    expect(error.message).toMatch(
+      / watches no primary of the name behind it in the registry URL \(.*\); correct that name\.$/,
+    );
+  });
+
+  test("the primary that they name cannot be reached: that address is named, not theirs", async () => {
+    const primary = await started(RedisServer.start(quick));
+    const replica = await started(RedisServer.start(quick));
+    await replica.follow(primary.port);
+    const sentinels = await started(Sentinels.watch(primary));
+    // Nobody is left to take its place.
+    await Promise.all([primary.kill(), replica.kill()]);
+    const registry = await openRedis(sentinels.url(), 1000);
+    running.push({ remove: () => registry.close() });
+    const { code, message } = await failure(registry.claim(claimRequest()));
+    expect(code).toBe("REGISTRY_UNAVAILABLE");
+    expect(message).toMatch(/^The sentinels [\d.:,]+ name a primary that cannot be reached from here: /);
+    expect(message).toContain(` 127.0.0.1:${primary.port} (connect ECONNREFUSED `);
   });
 });

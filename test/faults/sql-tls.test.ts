@@ -27,7 +27,6 @@ function certificate(name: string): void {
 
 beforeAll(() => {
   certificate("server");
-  certificate("other");
   chmodSync(folder, 0o755);
   chmodSync(file("server.key"), 0o640);
 });
@@ -83,22 +82,6 @@ describe.each(kinds)("TLS to $name", ({ missing, start, familiar, encrypted }) =
         const [row] = await server.query(encrypted);
         expect(Number(row?.["n"])).toBe(i + 1);
       }
-    });
-
-    test.each(["", "&tlsCa=other.pem"])("with one that is not is refused (%s)", async (query) => {
-      const registry = await opened(`?tls=true${query.replace("other.pem", file("other.pem"))}`);
-      await expect(registry.ping()).rejects.toMatchObject({
-        code: "REGISTRY_UNAVAILABLE",
-        message: expect.stringMatching(/self.signed|certificate/) as string,
-      });
-    });
-
-    test("a file that is not there", async () => {
-      const registry = openSql(server.url(`?tls=true&tlsCa=${file("none.pem")}`), 1000);
-      await expect(registry).rejects.toMatchObject({
-        code: "CONFIG_INVALID",
-        message: expect.stringContaining("none.pem") as string,
-      });
     });
   });
 });

@@ -28,7 +28,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
 
   beforeAll(async () => {
     certificate("server", "DNS:localhost,IP:127.0.0.1");
-    certificate("other", "DNS:localhost,IP:127.0.0.1");
     // What the server wants: both in one file.
     appendFileSync(file("both.pem"), readFileSync(file("server.key")));
     appendFileSync(file("both.pem"), readFileSync(file("server.pem")));
@@ -76,29 +75,13 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
     },
   );
 
-  test.each(["", "&tlsCa=other.pem"])("with one that is not it refuses to talk (%s)", async (query) => {
-    const registry = await opened(
-      `localhost:${secure}`,
-      `tls=true${query.replace("other.pem", file("other.pem"))}`,
-      1000,
-    );
-    const error = await failure(registry.ping());
-    expect(error.code).toBe("REGISTRY_UNAVAILABLE");
-    expect(error.message).toMatch(/self.signed|certificate/);
+  test("without it to a port that wants it: refused in time", async () => {
+    const { code } = await failure((await opened(`localhost:${secure}`, "tls=false", 1000)).ping());
+    expect(code).toBe("REGISTRY_UNAVAILABLE");
   });
 
-  test("to a port without it, and without it to a port that wants it: refused in time", async () => {
-    const plain = server?.servers[0]?.port ?? 0;
-    for (const [where, query] of [
-      [`localhost:${plain}`, `tls=true&tlsCa=${file("server.pem")}`],
-      [`localhost:${secure}`, "tls=false"],
-    ] as const) {
-      expect(await failure((await opened(where, query, 1000)).ping())).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
-    }
-  });
-
-  test("a file that is not there, or one without TLS", async () => {
-    for (const query of [`tls=true&tlsCa=${file("none.pem")}`, `tlsCa=${file("server.pem")}`, "tls=yes"]) {
+  test("a file without TLS", async () => {
+    for (const query of [`tlsCa=${file("server.pem")}`, "tls=yes"]) {
       const error = await failure(openZooKeeper(`zookeeper://localhost:${secure}?${query}`));
       expect(error.code).toBe("CONFIG_INVALID");
     }

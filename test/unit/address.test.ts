@@ -1,8 +1,11 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parseAddress, pathAddress } from "../../src/registries/index.ts";
 import type { StoreKind } from "../../src/registries/store-kind.ts";
 import * as stores from "../../src/registries/stores.ts";
+import { lentName } from "../../src/config/lent-lease.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
+import { readRedisSettings } from "../../src/registries/redis/address.ts";
 
 function refusal(text: unknown): string {
   try {
@@ -142,6 +145,44 @@ describe("a registry URL", () => {
     expect(parseAddress(text)).toMatchObject(parts);
   });
 
+  it.each([
+    ["postgres://ada:p@%2Fvar%2Frun/ids", { servers: [{ host: "/var/run", port: 5432 }], path: "ids", user: "ada" }],
+    ["postgres://%2Fvar%2Frun:5433/ids", { servers: [{ host: "/var/run", port: 5433 }] }],
+    ["postgres://ada:p@/ids?host=/var/run", { servers: [{ host: "/var/run", port: 5432 }], parameters: {} }],
+    ["postgres:///ids?host=/var/run&window=2s", { path: "ids", parameters: { window: "2s" } }],
+    ["postgresql://localhost:5433/ids?host=%2Fvar%2Frun", { servers: [{ host: "/var/run", port: 5433 }] }],
+    ["mysql://ada@%2Frun%2Fm.sock/ids", { servers: [{ host: "/run/m.sock", port: 0 }], path: "ids" }],
+    ["mysql://localhost:3306/ids?socketPath=/run/m.sock", { servers: [{ host: "/run/m.sock", port: 0 }] }],
+    ["mariadb:///ids?unix_socket=/run/m.sock", { servers: [{ host: "/run/m.sock", port: 0 }], settings: {} }],
+    ["redis+unix:///run/r.sock", { servers: [{ host: "/run/r.sock", port: 0 }], path: "", user: undefined }],
+    ["redis+unix://:p@%2Frun/r.sock?db=2", { servers: [{ host: "/run/r.sock", port: 0 }], password: "p" }],
+  ])("%s names a socket of a server", (text, parts) => {
+    const address = parseAddress(text);
+    expect(address).toMatchObject(parts);
+    // What is shown is a URL of the same socket.
+    expect(parseAddress(address.redacted)).toMatchObject({
+      servers: (parts as { servers?: object[] }).servers ?? [{}],
+    });
+    expect(address.redacted).not.toContain(":p@");
+  });
+
+  it.each([
+    ["postgres://db1/ids?host=/var/run", "to name either a host or `host`"],
+    ["postgres://db1/ids?host=db2", "to name a host before the path, and in `host` only the whole path of a socket"],
+    ["postgres:///ids?host=./run", "only the whole path of a socket"],
+    ["postgres:///ids", "or with the folder of its socket as %2FPATH in place of HOST:PORT"],
+    ["mysql://%2Frun%2Fm.sock:1/ids", "%2FPATH/NAME with a socket"],
+    ["mysql:///ids?socketPath=/a&unix_socket=/b", "to name one socket, not `socketPath` and `unix_socket`"],
+    ["mysql://%2Fa%00/ids", "%2FPATH/NAME with a socket"],
+    ["redis+unix:/run/r.sock", "redis+unix://USER:PASSWORD@/path/of/the/socket"],
+    ["redis+unix://run/r.sock", "redis+unix://USER:PASSWORD@/path/of/the/socket"],
+    ["etcd://%2Frun%2Fe.sock", "HOST:PORT"],
+    ["zookeeper://%2Frun%2Fz.sock", "HOST:PORT"],
+    ["oracle://%2Frun%2Fo.sock/ids", "HOST:PORT"],
+  ])("%s names none", (text, rule) => {
+    expect(refusal(text)).toContain(rule);
+  });
+
   it("names an ensemble", () => {
     const address = parseAddress("zookeeper://ada:s3cret@a,b:2182,[::1]/services/ids?sessionTimeout=20s&window=1m");
     expect(address).toMatchObject({
@@ -221,7 +262,8 @@ describe("a registry URL", () => {
     ["redis:", "HOST:PORT"],
     ["redis://", "HOST:PORT"],
     ["redis://a:0", "HOST:PORT"],
-    ["redis://a:65536", "HOST:PORT"],
+    ["redis://a:65536", "HOST:PORT/NAME, with ports up to 65535"],
+    ["redis://u:p@ss@a", "`@`, `/` and `:` of a user, password or name as %40"],
     ["redis://a b", "HOST:PORT"],
     ["etcd://a,,b", "HOST:PORT"],
     ["redis://u:p%zz@a", "whole percent-encoded"],
@@ -271,7 +313,7 @@ describe("a registry URL", () => {
       const message = refusal(`${scheme}://ada:s3cret@h1,h2/ids`);
       expect(message).toContain(insteadOfList);
       expect(message).not.toContain("s3cret");
-      expect(refusal(`${scheme}://h:0`)).toMatch(/USER:PASSWORD@HOST:PORT\/NAME, got/);
+      expect(refusal(`${scheme}://h:0`)).toContain("USER:PASSWORD@HOST:PORT/NAME");
     },
   );
 
@@ -290,7 +332,13 @@ describe("a registry URL", () => {
 
   it("has a scheme that names servers in one of both ways, or names none", () => {
     const others = schemes.filter(([, { list, insteadOfList }]) => (list ?? insteadOfList) === undefined);
-    expect(others.map(([scheme]) => scheme).toSorted()).toEqual(["kubernetes", "memory", "sqlite", "unix"]);
+    expect(others.map(([scheme]) => scheme).toSorted()).toEqual([
+      "kubernetes",
+      "memory",
+      "redis+unix",
+      "sqlite",
+      "unix",
+    ]);
   });
 
   it.each([
@@ -302,6 +350,18 @@ describe("a registry URL", () => {
     ["zk://a,b/ids", "zookeeper://a,b/ids"],
   ])("%s is the same as %s", (familiar, own) => {
     expect(parseAddress(familiar)).toEqual(parseAddress(own));
+  });
+
+  it.each([
+    ["postgres://u:s3cret@db/ids?schema=app&tls=true", "postgres://u:***@db/ids?schema=app"],
+    ["oracle://db/ids?schema=APP", "oracle://db/ids?schema=APP"],
+    ["redis+unix:///run/r.sock?db=2&wait=1", "redis+unix:///run/r.sock?db=2"],
+    ["redis://a/2?wait=1", "redis://a/2"],
+  ])("%s is shown with what tells it from other registries", (text, shown) => {
+    const { redacted } = parseAddress(text);
+    expect(redacted).toBe(shown);
+    // So a lease that is lent from one of them is not borrowed for another.
+    expect(lentName(parseAddress(text))).toBe(shown);
   });
 
   it("of an unknown scheme shows that scheme, and guesses which one is meant", () => {
@@ -318,7 +378,9 @@ describe("a registry URL", () => {
       ["postgres://db/ids?sslmode=disable", { tls: "false" }],
       ["mysql://db/ids?ssl-mode=VERIFY_IDENTITY&ssl-ca=ca.pem", { tls: "true", tlsCa: "ca.pem" }],
       ["mysql://db/ids?useSSL=false", { tls: "false" }],
-      ["redis://a?ssl=true", { tls: "true" }],
+      ["redis://a?ssl=true&ssl_ca_certs=ca.pem", { tls: "true", tlsCa: "ca.pem" }],
+      ["postgres://db/ids?sslcert=c.pem&sslkey=k.pem", { tlsCert: "c.pem", tlsKey: "k.pem" }],
+      ["zookeeper://a?ssl=true&sslcert=c.pem&sslkey=k.pem", { tls: "true", tlsCert: "c.pem", tlsKey: "k.pem" }],
       ["etcds://a?sslcert=c.pem&sslkey=k.pem", { tlsCert: "c.pem", tlsKey: "k.pem" }],
     ])("takes what means the same: %s", (text, settings) => {
       expect(parseAddress(text)).toMatchObject({ settings, parameters: {} });
@@ -337,9 +399,6 @@ describe("a registry URL", () => {
       ["mysql://db/ids?verifyServerCertificate=true", "`tls=true`", "in place of `verifyServerCertificate`"],
       ["etcd://a?ssl=true", "etcds:", "in place of `ssl`"],
       ["http://a?sslmode=verify-full", "https:", "in place of `sslmode`"],
-      ["postgres://db/ids?sslcert=c.pem", "`sslcert`", "a ready client"],
-      ["redis://a?ssl_ca_certs=ca.pem", "`ssl_ca_certs`", "a ready client"],
-      ["zookeeper://a?sslcert=c.pem", "`sslcert`", "there is no parameter for it"],
       ["postgres://db/ids?sslmode=disable&ssl=true", "`tls`", "`ssl` says another"],
     ])("refuses all else, and names ours: %s", (text, ours, why) => {
       expect(refusal(text)).toContain(ours);
@@ -363,6 +422,61 @@ describe("a registry URL", () => {
           }
         }
       }
+    });
+  });
+
+  describe("is as the table of ways to connect says", () => {
+    const [, table = ""] =
+      /^## Ways to connect\n[^|]*((?:\|.*\n)+)/m.exec(readFileSync("docs/registries.md", "utf8")) ?? [];
+    const [ways = [], , ...rows] = table
+      .trim()
+      .split("\n")
+      .map((line) =>
+        line
+          .split("|")
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      );
+    const cells = rows.flatMap(([store = "", ...row]) =>
+      row.map((cell, i) => [store, ways[i + 1] ?? "", cell] as const),
+    );
+    const urls = cells.flatMap(([store, way, cell]) =>
+      Array.from(cell.matchAll(/`([^`]+)`/g), ([, url = ""]) => [store, way, url] as const),
+    );
+    /** How a way that a store does not have would look, on a URL of the store. */
+    const wrong: Readonly<Record<string, (url: string) => string>> = {
+      "a socket in the file system": (url) => url.replace("//h", "//%2FPATH").replace(/:$/, "://%2FPATH"),
+      "several servers": (url) => url.replace("//h", "//h1,h2").replace(/:$/, "://a,b"),
+      "a part of the store": (url) => (url.startsWith("http") ? `${url}?database=2` : `${url}/2`),
+    };
+
+    it("with a row for each store and a cell for each way", () => {
+      const seen = new Set(urls.map(([, , url]) => url.split(":", 1)[0]));
+      const remote = schemes.map(([scheme]) => scheme).filter((scheme) => !["memory", "sqlite"].includes(scheme));
+      expect([...seen].toSorted()).toEqual(remote.toSorted());
+      expect(new Set(rows.map((row) => row.length))).toEqual(new Set([ways.length]));
+      expect(urls.length).toBeGreaterThan(50);
+    });
+
+    it.each(urls)("%s, %s: %s", async (_, __, url) => {
+      const { parameters } = parseAddress(url);
+      expect(Object.keys(parameters)).toEqual([]);
+    });
+
+    it.each(cells.filter(([, , cell]) => cell.startsWith("no")))("%s has no way with %s", (store, way) => {
+      const [, , url = "kubernetes:"] =
+        urls.find(([name, , url]) => name === store && !/unix|kubernetes/.test(url)) ?? [];
+      const text = wrong[way]?.(url.split("?", 1)[0] ?? "") ?? "";
+      // What no store knows is refused by the options around it.
+      let parameters: object = { refused: true };
+      try {
+        const address = parseAddress(text);
+        if (address.kind === "redis") readRedisSettings(address);
+        ({ parameters } = address);
+      } catch (error) {
+        expect(isSnowleaseError(error, "CONFIG_INVALID")).toBe(true);
+      }
+      expect(Object.keys(parameters), text).not.toEqual([]);
     });
   });
 

@@ -72,7 +72,7 @@ describe("what a Redis answers with", () => {
   });
 
   test("nobody answered: what was sent may have been done, and only what had time says how long", () => {
-    const text = (sent: boolean, cause?: Error): string => silentError("r:1", 300, sent, cause).message;
+    const text = (sent: boolean, cause?: Error): string => silentError("r:1", 300, { sent, tls: false }, cause).message;
     expect(text(false)).toBe(
       "Redis r:1 did not answer within 300 ms, nothing was changed; look whether it runs and can be reached.",
     );
@@ -81,6 +81,10 @@ describe("what a Redis answers with", () => {
     );
     expect(text(true)).toContain("within 300 ms; whether it did what was asked is not known");
     expect(text(true, new Error("Connection is closed."))).toContain("did not answer (Connection is closed.); whether");
-    expect(silentError("r:1", 300, true)).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
+    expect(silentError("r:1", 300, { sent: false, tls: true }).message).toMatch(/, and whether that port has TLS\.$/);
+    expect(silentError("r:1", 300, { sent: true, tls: true })).toMatchObject({
+      code: "REGISTRY_UNAVAILABLE",
+      retryable: true,
+    });
   });
 });

@@ -167,14 +167,13 @@ describe("the settings of a ZooKeeper URL", () => {
     readZooKeeperSettings(parseAddress(`zookeeper://${rest}`) as ServerAddress);
 
   test("are read", () => {
-    const usual = { sessionTimeout: 10_000, chroot: "", tls: false, tlsCa: undefined };
+    const usual = { sessionTimeout: 10_000, chroot: "", tls: false };
     expect(settings("a")).toEqual(usual);
     expect(settings("a/")).toEqual(usual);
     expect(settings("a:1,b/services/ids?sessionTimeout=4s&tls=true")).toEqual({
       sessionTimeout: 4000,
       chroot: "/services/ids",
       tls: true,
-      tlsCa: undefined,
     });
   });
 

@@ -7,14 +7,14 @@ import {
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";
 import { anyProblem, knownCode } from "../../api/problem.ts";
 import type { Schema } from "../../api/schema.ts";
 import { answerTo } from "../http-answer.ts";
 import { Deadlines } from "../deadlines.ts";
-import type { ClientTls } from "../client-tls.ts";
+import { type ClientTls, tlsError } from "../client-tls.ts";
 
 interface ApiCall<Answer> {
   readonly method: string;
@@ -229,6 +229,8 @@ async function exchange<Answer>(
     return read(target, call, response, text);
   } catch (cause) {
     request.destroy();
+    const untrusted = tlsError(`The daemon at ${target.shown}`, cause);
+    if (untrusted !== undefined) return { outcome: "failed", error: untrusted, sent: false, lasting: true };
     const { advice, lasting } = adviceOn(cause);
     const why = `did not answer: ${reasonOf(cause)}; ${advice}`;
     return { outcome: "failed", error: unavailable(target, why, { cause, lasting }), sent, lasting };
@@ -260,10 +262,15 @@ function read<Answer>(
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
   if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
     return { outcome: "failed", error, sent: false, lasting: true, told: true };
-  if (![408, 429, 503].includes(status)) return { outcome: "refused", error };
+  // To a question, such as whether it is ready, the daemon answers for its own clock.
+  const isFinal = aboutCaller.has(code) && call.method !== "GET";
+  if (![408, 429, 503].includes(status) || isFinal) return { outcome: "refused", error };
   // The registry behind the daemon may have applied the call.
   return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE", told: true };
 }
+
+/** Refusals that pass with the caller's clock, or with the holder of the worker ID that it names: another daemon would refuse, too. */
+const aboutCaller: ReadonlySet<ErrorCode> = new Set(["WORKER_ID_HELD", "CLOCK_SKEW", "CLOCK_ROLLBACK"]);
 
 /** Several addresses of one name that all refuse make an error without a message. */
 function reasonOf(cause: unknown): string {
@@ -274,8 +281,6 @@ function reasonOf(cause: unknown): string {
 /** What to do about it, and whether it lasts until then. */
 function adviceOn(cause: unknown): { readonly advice: string; readonly lasting: boolean } {
   const { code = "" } = cause as NodeJS.ErrnoException;
-  // One side refused the other's certificate.
-  if (/CERT|SIGNATURE|SSL|TLS/.test(code)) return { advice: "check `tlsCa`, `tlsCert` and `tlsKey`", lasting: true };
   if (code === "EACCES") return { advice: "join the group that its socket is for", lasting: true };
   return { advice: "check that it runs", lasting: false };
 }

@@ -60,13 +60,19 @@ export function replyError(cause: EtcdRefusal, where: string, hasLogin: boolean)
   return new SnowleaseError(code, `etcd ${where} refused: ${cause.message}; ${advice}.`, {}, { cause });
 }
 
-/** No member answered in time. `sent`: the operation may have been done. */
-export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+/** No member answered in time. `sent`: the operation may have been done. `more`: what else to look at. */
+export function silentError(
+  where: string,
+  timeout: number,
+  sent: boolean,
+  cause?: unknown,
+  more: string = "",
+): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
   const done = sent ? "whether it did what was asked is not known" : "nothing was changed";
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `etcd ${where} did not answer within ${timeout} ms${said}; ${done}; ${unavailable.advice}.`,
+    `etcd ${where} did not answer within ${timeout} ms${said}; ${done}; ${unavailable.advice}${more}.`,
     {},
     { cause },
   );

@@ -5,6 +5,7 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
+import { silenceAdvice, tlsError } from "../client-tls.ts";
 import { Unanswered } from "../compare-and-set/store.ts";
 import { Deadlines } from "../deadlines.ts";
 import { answerTo } from "../http-answer.ts";
@@ -59,6 +60,8 @@ interface Silence {
   readonly cause: unknown;
   /** The call may have been done. */
   readonly sent: boolean;
+  /** Every member that was asked disagrees on TLS. */
+  readonly untrusted?: SnowleaseError | undefined;
 }
 
 export function gatewayTo(
@@ -98,7 +101,7 @@ export function gatewayTo(
     let sent = false;
     request.once("socket", (socket) => {
       if (!socket.connecting) sent = true;
-      else socket.once("connect", () => (sent = true));
+      else socket.once(tls === undefined ? "connect" : "secureConnect", () => (sent = true));
     });
     try {
       const [response, answer] = await answerTo(request, text, { timeout, deadlines, longest: longestAnswer });
@@ -137,7 +140,9 @@ export function gatewayTo(
         favourite = member;
         return answer;
       }
-      silence = { cause: answer.cause, sent: silence.sent || answer.sent };
+      const untrusted = answer.cause instanceof EtcdRefusal ? undefined : tlsError(`etcd ${where}`, answer.cause);
+      const all = i === 0 || silence.untrusted !== undefined;
+      silence = { cause: answer.cause, sent: silence.sent || answer.sent, untrusted: all ? untrusted : undefined };
       favourite = (member + 1) % servers.length;
       if (answer.sent && writes) break;
     }
@@ -156,9 +161,11 @@ export function gatewayTo(
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const answer = await round(path, body, options, headers);
       if ("json" in answer) return answer;
-      const { cause, sent } = answer;
+      const { cause, sent, untrusted } = answer;
       if (sent && writes) throw new Unanswered(cause instanceof Error ? cause.message : "no answer", { cause });
-      if (monotonic(clock) + pause >= deadline) throw silentError(where, operationTimeout, false, cause);
+      if (untrusted !== undefined) throw untrusted;
+      if (monotonic(clock) + pause >= deadline)
+        throw silentError(where, operationTimeout, false, cause, silenceAdvice(tls !== undefined));
       await clock.sleep(pause);
     }
   }

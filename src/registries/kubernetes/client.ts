@@ -5,11 +5,15 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
+import { tlsError } from "../client-tls.ts";
 import { Unanswered } from "../compare-and-set/store.ts";
 import { Deadlines } from "../deadlines.ts";
 import { answerTo } from "../http-answer.ts";
 import type { Cluster, Login } from "./cluster.ts";
 import { ApiRefusal, silentError } from "./errors.ts";
+
+/** Where its certificates are named. */
+const certificates = "look at the certificates that the kubeconfig or the pod's service account names";
 
 /** A request to the API server. */
 interface ServerCall {
@@ -176,6 +180,9 @@ export function clientOf(
         if ("json" in answer) return answer;
         const { cause, sent } = answer;
         if (sent && writes) throw new Unanswered(cause instanceof Error ? cause.message : "no answer", { cause });
+        const untrusted =
+          cause instanceof ApiRefusal ? undefined : tlsError(`Kubernetes ${where}`, cause, certificates);
+        if (untrusted !== undefined) throw untrusted;
         wasSilent = true;
         const wait = answer.pause ?? pause;
         if (monotonic(clock) + wait >= deadline) {

@@ -1,5 +1,6 @@
+import { type ClientTls, clientTlsParameters, readClientTls } from "../client-tls.ts";
 import type { StoreKind } from "../store-kind.ts";
-import { type Scheme, type ServerAddress, type ServerParts, servers } from "../url.ts";
+import { type Scheme, type ServerAddress, type ServerParts, servers, socket } from "../url.ts";
 import {
   anyText,
   beside,
@@ -13,7 +14,7 @@ import {
 import { redisClient } from "./client.ts";
 
 /** What only a Redis registry has: parameters of its URL, and what the path says. */
-export interface RedisSettings {
+export interface RedisSettings extends ClientTls {
   readonly wait: number;
   readonly beside: "westid" | undefined;
   /** Ms. */
@@ -28,7 +29,7 @@ export interface RedisSettings {
 
 const database = integer(0, 1_000_000, { meaning: "Database number." });
 
-const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> = {
+const parameters = {
   wait: integer(0, 100, { default: "0", meaning: "Replicas that have to confirm each claim and renewal." }),
   beside,
   maxLag: time("0", "1h", {
@@ -41,12 +42,18 @@ const parameters: StoreParameters<Omit<RedisSettings, "database" | "primary">> =
     meaning: "TLS for sentinels and clusters, too, with the certificate checked; `rediss:` has it.",
     clientHas: true,
   }),
+  ...clientTlsParameters("a server that asks for one"),
+  db: integer(0, 1_000_000, {
+    meaning: "Database number, with redis+unix: alone, whose path is that of the socket; without it, 0.",
+    clientHas: true,
+    isPlace: true,
+  }),
   sentinelUser: anyText({
     meaning: "For the sentinels themselves; without it, their user `default`.",
     clientHas: true,
   }),
   sentinelPassword: anyText({ meaning: "For the sentinels themselves.", secret: true, clientHas: true }),
-};
+} satisfies StoreParameters;
 
 const server: Scheme = {
   port: 6379,
@@ -61,9 +68,10 @@ export const redis: StoreKind<"redis", ServerParts> = {
     rediss: server,
     "redis+sentinel": { port: 26_379, list: "sentinels of one primary" },
     "redis+cluster": { port: 6379, list: "nodes of one cluster" },
+    "redis+unix": {},
   },
   aliases: { valkey: "redis", valkeys: "rediss" },
-  grammar: servers,
+  grammar: (url) => (url.scheme === "redis+unix" ? socket(url) : servers(url)),
   parameters,
   claimMakesNamespace: "in quarantine",
   clientTarget: redisClient,
@@ -74,10 +82,20 @@ export const redis: StoreKind<"redis", ServerParts> = {
 /** Reads the settings of a Redis URL. @throws SnowleaseError CONFIG_INVALID */
 export function readRedisSettings({ scheme, path, settings }: ServerAddress): RedisSettings {
   const values = readParameters(parameters, settings);
-  const { wait, sentinelUser, sentinelPassword } = values;
+  const { wait, maxLag, sentinelUser, sentinelPassword } = values;
+  const tls = scheme === "rediss" || values.tls;
   const sentinel = scheme === "redis+sentinel";
   const cluster = scheme === "redis+cluster";
-  const [primary, numberText = ""] = sentinel ? path.split("/") : [undefined, path];
+  const unix = scheme === "redis+unix";
+  const [primary, numberText = ""] = sentinel ? path.split("/") : [undefined, unix ? (settings["db"] ?? "") : path];
+  if (values.db !== undefined && !unix) {
+    refuse(
+      "`db`",
+      "only with redis+unix:; of other servers, the database stands behind the address, /NUMBER",
+      values.db,
+    );
+  }
+  if (unix && tls) refuse("`tls`", "not to be true with redis+unix:, which no network sees", "true");
   if (primary === "") {
     refuse("the URL of sentinels", "to end with the name of the primary, /NAME or /NAME/DATABASE", path);
   }
@@ -95,5 +113,7 @@ export function readRedisSettings({ scheme, path, settings }: ServerAddress): Re
     const rule = "not with redis+cluster:, whose nodes forward nothing; set min-replicas-to-write there";
     refuse("`wait`", rule, settings["wait"]);
   }
-  return { ...values, tls: scheme === "rediss" || values.tls, database: number, primary };
+  const files = readClientTls(values, tls, "rediss: or tls=true");
+  const own = { wait, beside: values.beside, maxLag, sentinelUser, sentinelPassword };
+  return { ...own, tls, ...files, database: number, primary };
 }

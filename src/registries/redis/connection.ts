@@ -2,6 +2,7 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
+import { tlsError } from "../client-tls.ts";
 import { within } from "../deadline.ts";
 import {
   connectClient,
@@ -19,7 +20,10 @@ import {
   isUnsent,
   replyBehind,
   replyError,
+  isExhausted,
+  placeOfFailure,
   silentError,
+  unreachedError,
 } from "./errors.ts";
 import { readRedisSettings, type RedisSettings } from "./address.ts";
 
@@ -52,14 +56,37 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
   const settings = readRedisSettings(address);
   const client = await makeClient(address, settings, operationTimeout);
   const where = whereOf(address.servers);
+  const certificates = address.client === undefined ? undefined : "set `tls` of the client that you pass";
   /** Why the client failed to connect: it emits this, and rejects no promise with it. */
   let emitted: unknown;
   let attempt: Promise<void> | undefined;
   /** Whether this connection uses the wanted database: the driver stays in database 0 where the server refuses another. */
   let selected = false;
   let closed = false;
-  client.on("error", (error: unknown) => (emitted = error));
+  /** Addresses that a cluster or sentinels announce and that could not be reached since, each with the reason. */
+  const unreached = new Map<string, string>();
+  /** Those of the URL that could not be reached: where these are all of them, it is no matter of what is announced. */
+  const named = new Set<string>();
+  client.on("error", (error: unknown) => {
+    // That no sentinel is left to ask says less than why the last one was of no use.
+    if (emitted === undefined || !isExhausted(error)) emitted = error;
+    if (address.scheme === "redis+sentinel") noteUnreached(placeOfFailure(error), error);
+  });
+  client.on("node error", (error: unknown, place?: unknown) => noteUnreached(String(place), error));
   client.on("ready", () => unrefClient(client));
+
+  /** The driver reports each failure to connect; who is in the URL is named in any case. */
+  function noteUnreached(place: string | undefined, error: unknown): void {
+    const isNamed = address.servers.some(({ host, port }) => `${host}:${port}` === place);
+    if (place === undefined || isReply(error)) return;
+    if (isNamed) return void named.add(place);
+    unreached.set(place, error instanceof Error ? error.message : String(error));
+  }
+
+  const silence = (sent: boolean, cause: unknown): SnowleaseError =>
+    unreached.size > 0 && named.size < address.servers.length && !sent
+      ? unreachedError(where, unreached, address.scheme === "redis+cluster", cause)
+      : silentError(where, operationTimeout, { sent, tls: settings.tls }, cause);
 
   const isReady = (): boolean => client.status === "ready" && selected;
 
@@ -80,10 +107,12 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
   async function ready(deadline: number): Promise<void> {
     // The error names why the last failed attempt failed: the deadline may pass during another one.
     emitted = undefined;
+    unreached.clear();
+    named.clear();
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       const left = deadline - monotonic(systemClock);
-      if (left <= 0) throw silentError(where, operationTimeout, false, emitted);
+      if (left <= 0) throw silence(false, emitted);
       if (isReady()) return;
       attempt ??= connect().finally(() => (attempt = undefined));
       const failed: unknown = await within(left, attempt).catch((error: unknown) => error);
@@ -92,6 +121,8 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
       const reply = replyBehind(emitted);
       const refused = reply && replyError(reply, where);
       if (refused !== undefined && hopeless.has(refused.code)) throw refused;
+      const untrusted = tlsError(`Redis ${where}`, emitted, certificates);
+      if (untrusted !== undefined) throw untrusted;
       if (!isReady()) await systemClock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(systemClock))));
     }
   }
@@ -109,7 +140,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     } catch (error) {
       // Silence shows a dead connection only after a long wait; other operations may use this one.
       if (left >= operationTimeout / 2) client.disconnect();
-      throw silentError(where, operationTimeout, true, refused ?? error);
+      throw silence(true, refused ?? error);
     }
   }
 

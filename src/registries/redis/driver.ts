@@ -16,7 +16,7 @@ export interface IoredisClient {
   connect(): Promise<unknown>;
   disconnect(): void;
   callBuffer(...command: RedisCommand): Promise<unknown>;
-  on(event: string, listener: (error: unknown) => void): unknown;
+  on(event: string, listener: (error: unknown, place?: unknown) => void): unknown;
   once(event: string, listener: () => void): unknown;
   /** Present for a cluster. */
   nodes?(role: "all" | "master"): readonly object[];
@@ -56,7 +56,8 @@ export async function makeClient(
   if (client !== undefined) return sameTarget(client, servers, single, cluster) as IoredisClient;
 
   const { Redis, Cluster } = await loadDriver();
-  const tls = settings.tls ? {} : undefined;
+  const { ca, cert, key } = settings;
+  const tls = settings.tls ? { ca, cert, key } : undefined;
   const common = { ...single, username: user, password, tls, db: settings.database };
   if (scheme === "redis+cluster") return new Cluster(servers, { ...cluster, redisOptions: common });
   if (scheme === "redis+sentinel") {
@@ -71,7 +72,7 @@ export async function makeClient(
     });
   }
   const [{ host, port } = { host: "localhost", port: 6379 }] = servers;
-  return new Redis({ ...common, host, port });
+  return new Redis({ ...common, ...(scheme === "redis+unix" ? { path: host } : { host, port }) });
 }
 
 async function loadDriver(): Promise<IoredisModule> {

@@ -1,4 +1,5 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { silenceAdvice } from "../client-tls.ts";
 
 /** What an error reply means for the registry. */
 interface RedisErrorMeaning {
@@ -29,6 +30,12 @@ const noSentinel: RedisErrorMeaning = {
   code: "CONFIG_INVALID",
   says: "is no sentinel",
   advice: "name the sentinels, or write redis: and the address of the primary",
+};
+
+const noPrimary: RedisErrorMeaning = {
+  code: "CONFIG_INVALID",
+  says: "watches no primary of the name behind it in the registry URL",
+  advice: "correct that name",
 };
 
 /** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
@@ -85,14 +92,49 @@ export function databaseError(cause: Error, where: string, database: number): Sn
   return failed("CONFIG_INVALID", text, cause);
 }
 
-/** The error for a deadline that passed. `sent`: the server may have run the command. */
-export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+/** The error for a deadline that passed. `sent`: the server may have run the command. `tls`: it was asked with TLS. */
+export function silentError(
+  where: string,
+  timeout: number,
+  { sent, tls }: { readonly sent: boolean; readonly tls: boolean },
+  cause?: unknown,
+): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
   // A broken connection is noticed before the deadline.
   const after = sent && said !== "" ? "" : ` within ${timeout} ms`;
   const done = sent ? "; whether it did what was asked is not known" : ", nothing was changed";
-  const text = `Redis ${where} did not answer${after}${said}${done}; look whether it runs and can be reached.`;
+  const text = `Redis ${where} did not answer${after}${said}${done}; look whether it runs and can be reached${silenceAdvice(tls && !sent)}.`;
   return failed(unavailable, text, cause);
+}
+
+/** Nodes of a cluster, or the primary behind sentinels, could not be reached at the addresses that they announce, with the reasons. */
+export function unreachedError(
+  where: string,
+  places: ReadonlyMap<string, string>,
+  isCluster: boolean,
+  cause: unknown,
+): SnowleaseError {
+  const [[first, reason] = ["", ""], ...others] = places;
+  const list = [first, ...others.map(([place]) => place)].join(", ");
+  const [who, settings] = isCluster
+    ? [`The cluster ${where} announces nodes`, "cluster-announce-ip and cluster-announce-port"]
+    : [`The sentinels ${where} name a primary`, "`sentinel monitor` and replica-announce-ip"];
+  return failed(
+    unavailable,
+    `${who} that cannot be reached from here: ${list} (${reason}), nothing was changed; look whether they run, and set ${settings} there to what this host reaches, or pass a ready client with \`natMap\`.`,
+    cause,
+  );
+}
+
+/** The address to which a connection failed; undefined where the driver does not say it. */
+export function placeOfFailure(cause: unknown): string | undefined {
+  const { address, port } = cause as { readonly address?: unknown; readonly port?: unknown };
+  return typeof address === "string" && typeof port === "number" ? `${address}:${port}` : undefined;
+}
+
+/** Whether the driver only says that it has asked each sentinel. */
+export function isExhausted(cause: unknown): boolean {
+  return cause instanceof Error && /^All sentinels are unreachable and retry is disabled\.$/.test(cause.message);
 }
 
 /** An error whose cause leaves out the driver's command: its arguments may be a login, or the token of a lease. */
@@ -133,7 +175,9 @@ export function replyBehind(cause: unknown): Error | undefined {
   if (!(cause instanceof Error)) return undefined;
   const { lastNodeError } = cause as { readonly lastNodeError?: unknown };
   if (isReply(lastNodeError)) return lastNodeError;
-  const said = / Last error: ((?:NOAUTH|WRONGPASS|NOPERM|ERR unknown command) .*)$/s.exec(cause.message)?.[1];
+  const said = / Last error: ((?:NOAUTH|WRONGPASS|NOPERM|ERR unknown command|ERR No such master) .*)$/s.exec(
+    cause.message,
+  )?.[1];
   return said === undefined ? undefined : new Error(said, { cause });
 }
 
@@ -143,6 +187,7 @@ function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
   if (message.includes("non local key in a cluster node")) return clusterNode;
   if (message.includes("cluster support disabled")) return noCluster;
   if (/unknown command '?sentinel\b/i.test(message)) return noSentinel;
+  if (message.includes("No such master with that name")) return noPrimary;
   // A script that passes an error on puts a word before it.
   return meanings[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];
 }

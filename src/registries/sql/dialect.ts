@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../id/errors.ts";
+import type { Durability } from "../../rule/registry.ts";
 import type { SqlSettings } from "./address.ts";
 
 /** A value of a parameter. */
@@ -90,6 +91,8 @@ export interface Dialect {
   readonly title: string;
   /** The driver's package. */
   readonly driver: string;
+  /** Where its certificates are named, for messages. Default: in the URL. */
+  readonly certificates?: string;
   /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
   load(client: object | undefined): Promise<unknown>;
   /** A connection that is not open yet. `driver`: the result of `load`. */
@@ -101,5 +104,5 @@ export interface Dialect {
   /** Whether the servers of the first identity went on as those of the second, and forgot nothing: it is stored in its place. */
   goesOn?(stored: string, seen: string): boolean;
   /** What acknowledged writes survive, from the statement `session.durability`. */
-  durabilityOf(row: SqlRow): string;
+  durabilityOf(row: SqlRow): Durability;
 }

@@ -1,6 +1,7 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { tlsError } from "../client-tls.ts";
 import type { Dialect } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate, within } from "../deadline.ts";
@@ -79,9 +80,8 @@ export async function openDatabase(
   const patience = Math.min(operationTimeout / 3, longestGreeting);
   const connections = new SqlConnections(() => dialect.connection(driver, target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
+  const certificates = client === undefined ? dialect.certificates : "set `ssl` of the client that you pass";
   const names = (namespace: string): Names => namesOf(namespace, { kind: dialect.kind, schema: settings.schema });
-  // The query of a URL is not shown, and without this part a command would lead to another schema.
-  const url = settings.schema === undefined ? redacted : `${redacted}?schema=${encodeURIComponent(settings.schema)}`;
 
   return {
     dialect,
@@ -91,7 +91,7 @@ export async function openDatabase(
     namesOf: names,
 
     async execute(namespace, { repeatable }, work) {
-      const place: SqlPlace = { title: dialect.title, where, url, namespace };
+      const place: SqlPlace = { title: dialect.title, where, url: redacted, namespace };
       const tables = names(namespace);
       const begun = monotonic(clock);
       const deadline = begun + operationTimeout;
@@ -116,6 +116,9 @@ export async function openDatabase(
           // Once an answer is unknown, it stays unknown, whatever later attempts answer.
           unclear ||= attempt.tx?.unclear === true;
           const meaning = dialect.meaningOf(error);
+          const untrusted =
+            unclear || meaning !== undefined ? undefined : tlsError(`${place.title} ${where}`, error, certificates);
+          if (untrusted !== undefined) throw untrusted;
           // An error of the server tells more than its silence at a later attempt.
           if (!(error instanceof TooLate || (error instanceof Unheard && last !== undefined))) last = error;
           const final = meaning !== undefined && !meaning.raced && !meaning.passes;

@@ -119,7 +119,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
           namespace !== undefined && tx.swap("meta.touch", {}),
         ]);
         const clock = numberOf(touched ?? {}, "clock");
-        return { clock, durability: dialect.durabilityOf(row ?? {}), schema: migrations.length };
+        return { clock, ...dialect.durabilityOf(row ?? {}), schema: migrations.length };
       });
     },
 

@@ -1,14 +1,7 @@
+import { readTls, type Tls, tlsParameters } from "../client-tls.ts";
 import type { StoreKind } from "../store-kind.ts";
 import { servers, type ServerAddress, type ServerParts } from "../url.ts";
-import {
-  readParameters,
-  readTls,
-  refuse,
-  type StoreParameters,
-  time,
-  type Tls,
-  tlsParameters,
-} from "../url-parameters.ts";
+import { readParameters, refuse, type StoreParameters, time } from "../url-parameters.ts";
 
 /** What only a ZooKeeper registry has: parameters of its URL, and what the path says. */
 export interface ZooKeeperSettings extends Tls {
@@ -18,14 +11,14 @@ export interface ZooKeeperSettings extends Tls {
   readonly chroot: string;
 }
 
-const parameters: StoreParameters<Omit<ZooKeeperSettings, "chroot">> = {
+const parameters = {
   sessionTimeout: time("100ms", "10m", {
     default: "10s",
     meaning:
       "How long the ensemble waits for a client that it does not hear. A shorter one shows sooner that a holder is gone.",
   }),
   ...tlsParameters,
-};
+} satisfies StoreParameters;
 
 export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   kind: "zookeeper",
@@ -47,5 +40,5 @@ export function readZooKeeperSettings({ path, user, password, settings }: Server
     refuse("the login of a ZooKeeper URL", "to be USER:PASSWORD, without a `:` in the user", "***");
   }
   const values = readParameters(parameters, settings);
-  return { ...values, ...readTls(values), chroot: path === "" ? "" : `/${path}` };
+  return { sessionTimeout: values.sessionTimeout, ...readTls(values), chroot: path === "" ? "" : `/${path}` };
 }

@@ -1,6 +1,7 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
+import { silenceAdvice, tlsError } from "../client-tls.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import { Beaten } from "../compare-and-set/store.ts";
 import type { Exchange } from "./session.ts";
@@ -48,6 +49,9 @@ export async function openConnection(
   let heard = -Infinity;
   /** Why the last try to connect failed; a `ReplyError` where the server refuses this client. */
   let said: unknown;
+  const disagreement = (): SnowleaseError | undefined => tlsError(`ZooKeeper ${where}`, said);
+  /** The same once each server was tried. */
+  const lastingFailure = (): SnowleaseError | undefined => (connecting === undefined ? disagreement() : undefined);
   let asking = 0;
   let closed = false;
 
@@ -63,6 +67,7 @@ export async function openConnection(
         if (closed || (asking === 0 && monotonic(systemClock) > heard + sessionTimeout)) return;
         if ((await tryOne()) || said instanceof ReplyError) return;
       }
+      if (disagreement() !== undefined) return;
       await systemClock.sleep(pause, { keepAlive: false });
     }
   }
@@ -97,13 +102,13 @@ export async function openConnection(
       if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
       if (wire?.isConnected) return wire;
       const left = deadline - monotonic(systemClock);
-      if (said instanceof ReplyError) {
-        const refusal = replyError(said, where, login !== undefined);
+      const refusal = said instanceof ReplyError ? replyError(said, where, login !== undefined) : lastingFailure();
+      if (refusal !== undefined) {
         // The next operation tries again.
         said = undefined;
         throw refusal;
       }
-      if (left <= 0) throw silentError(where, operationTimeout, false, said);
+      if (left <= 0) throw silentError(where, operationTimeout, false, said, silenceAdvice(settings.tls));
       await within(left, connect()).catch(() => undefined);
     }
   }

@@ -52,12 +52,18 @@ export function replyError(cause: ReplyError, where: string, login: boolean): Sn
   return new SnowleaseError(code, `ZooKeeper ${where} ${says} (${cause.message}); ${advice}.`, {}, { cause });
 }
 
-/** The ensemble did not answer in time. `sent`: the operation may have been done. */
-export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
+/** The ensemble did not answer in time. `sent`: the operation may have been done. `more`: what else to look at. */
+export function silentError(
+  where: string,
+  timeout: number,
+  sent: boolean,
+  cause?: unknown,
+  more: string = "",
+): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `ZooKeeper ${where} did not answer within ${timeout} ms${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether a majority of it runs and can be reached.`,
+    `ZooKeeper ${where} did not answer within ${timeout} ms${said}${sent ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether a majority of it runs and can be reached${more}.`,
     {},
     { cause },
   );

@@ -89,7 +89,7 @@ export class Wire {
     server: ServerAddress["servers"][number],
     options: Omit<ZooKeeperSettings, "chroot"> & { session: SessionKey | undefined; login: string | undefined },
   ) {
-    const { sessionTimeout, tls, tlsCa, session, login } = options;
+    const { sessionTimeout, tls, ca, cert, key, session, login } = options;
     this.#driver = driver;
     this.#acl = login === undefined ? driver.ACL.OPEN_ACL_UNSAFE : driver.ACL.CREATOR_ALL_ACL;
     this.heard = monotonic(systemClock);
@@ -121,7 +121,7 @@ export class Wire {
         } else if (name === "AUTH_FAILED") this.end(new ReplyError(codes.authFailed, "AUTH_FAILED"));
       });
     });
-    this.#open(tls ? connectTls({ ...server, ca: tlsCa }) : connect(server), tls);
+    this.#open(tls ? connectTls({ ...server, ca, cert, key }) : connect(server), tls);
     this.#watchdog = setInterval(() => {
       if (this.#isConnected && monotonic(systemClock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
         this.end(new Error("it stays silent"));

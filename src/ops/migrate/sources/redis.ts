@@ -60,7 +60,9 @@ async function nodeReply(
   try {
     return (await node.callBuffer(...command)) as RedisReply;
   } catch (error) {
-    throw isReply(error) ? replyError(error, where) : silentError(where, operationTimeout, false, error);
+    throw isReply(error)
+      ? replyError(error, where)
+      : silentError(where, operationTimeout, { sent: false, tls: false }, error);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import { connect, isIP, type Socket } from "node:net";
 import type mysql2 from "mysql2";
 import {
   type TransactionEdges,
@@ -46,22 +46,47 @@ export const mysql: Dialect = {
         flushLog === 1
           ? "and kill -9 and power loss of all nodes that are set up like this one (innodb_flush_log_at_trx_commit=1)"
           : "and may be lost with all nodes at once (innodb_flush_log_at_trx_commit is not 1)";
-      return `Acknowledged writes survive the loss of this node while its cluster goes on, ${all}; a cluster that is formed anew starts a quarantine.`;
+      const durability = `Acknowledged writes survive the loss of this node while its cluster goes on, ${all}; a cluster that is formed anew starts a quarantine.`;
+      return { durability, lossy: flushLog !== 1 };
     }
+    let lossy = true;
     let survives = "kill -9 and power loss of this server (innodb_flush_log_at_trx_commit=1)";
     if (flushLog !== 1) {
       survives = "the end of the client, and may be lost with this server (innodb_flush_log_at_trx_commit is not 1)";
     } else if (logBin !== 0 && syncLog !== 1) {
       survives = "kill -9 of this server, and may be lost with its machine (sync_binlog is not 1)";
-    }
-    return `Acknowledged writes survive ${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
+    } else lossy = false;
+    const durability = `Acknowledged writes survive ${survives}; another server in its place starts a quarantine, and a replica that lags may lack them.`;
+    return { durability, lossy };
   },
 };
 
-function targetConfig({ host, port, user, password, database, tls, tlsCa }: SqlTarget): mysql2.ConnectionOptions {
-  const ssl = { rejectUnauthorized: true, verifyIdentity: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
+function targetConfig({
+  host,
+  port,
+  user,
+  password,
+  database,
+  tls,
+  ca,
+  cert,
+  key,
+}: SqlTarget): mysql2.ConnectionOptions {
+  const ssl = {
+    rejectUnauthorized: true,
+    verifyIdentity: true,
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && key !== undefined && { cert, key }),
+  };
   const login = { ...(user !== undefined && { user }), ...(password !== undefined && { password }) };
-  return { host, port, ...login, database, ...(tls && { ssl }) };
+  const place = host.startsWith("/") ? { socketPath: host } : { host, port };
+  const stream = tls && isIP(host) !== 0 && { stream: () => numberedSocket(host, port) };
+  return { ...place, ...login, database, ...(tls && { ssl }), ...stream };
+}
+
+/** A socket to an address without a name. Node checks the certificate by what the socket is called, and by `localhost` where it has no name. */
+function numberedSocket(host: string, port: number): Socket {
+  return Object.assign(connect({ host, port, noDelay: true, keepAlive: true }), { _host: host });
 }
 
 class MysqlConnection implements SqlConnection {

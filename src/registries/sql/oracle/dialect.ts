@@ -40,6 +40,7 @@ const ofStatements = {
 export const oracle: Dialect = {
   kind: "oracle",
   title: "Oracle",
+  certificates: "name authorities in NODE_EXTRA_CA_CERTS, or a wallet in `tlsCa`",
   driver: "oracledb",
   meaningOf,
 
@@ -59,9 +60,10 @@ export const oracle: Dialect = {
   durabilityOf(row) {
     const survives = "Acknowledged writes survive kill -9 and power loss of this server (COMMIT WRITE IMMEDIATE WAIT)";
     const whole = !String(row["identity"]).endsWith("/");
-    return whole
+    const durability = whole
       ? `${survives}; after a failover, a restore or a flashback of the database there is a quarantine, and a standby that lags may lack them.`
       : `${survives}; another database in its place starts a quarantine, and only the next renewal of a holder shows that one was restored or flashed back in place (this user may not read v$database).`;
+    return { durability };
   },
 };
 
@@ -106,7 +108,7 @@ class OracleConnection implements SqlConnection {
   }
 
   async #connect(): Promise<void> {
-    const { host, port, user, password, database, tls, tlsCa, operationTimeout } = this.#target;
+    const { host, port, user, password, database, tls, ca, cert, operationTimeout } = this.#target;
     if (!/^[\w.$#-]+$/.test(database)) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
@@ -114,10 +116,10 @@ class OracleConnection implements SqlConnection {
       );
     }
     // The driver accepts certificates only together with a private key, as Oracle's wallets contain it.
-    if (tlsCa !== undefined && !tlsCa.includes("PRIVATE KEY-----")) {
+    if (cert !== undefined || (ca !== undefined && !ca.includes("PRIVATE KEY-----"))) {
       throw new SnowleaseError(
         "CONFIG_INVALID",
-        "Expected `tlsCa` of an Oracle registry to be a wallet (ewallet.pem with a private key), since its driver takes no bare certificates; leave it out, and name them in the environment variable NODE_EXTRA_CA_CERTS.",
+        "Expected `tlsCa` of an Oracle registry to be a wallet (ewallet.pem with a private key) and neither `tlsCert` nor `tlsKey` beside it, since its driver takes no bare certificates; put the client's own ones into the wallet, and name those to trust in the environment variable NODE_EXTRA_CA_CERTS.",
       );
     }
     const place = `(ADDRESS=(PROTOCOL=${tls ? "tcps" : "tcp"})(HOST=${host})(PORT=${port}))`;
@@ -130,7 +132,7 @@ class OracleConnection implements SqlConnection {
         connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
         // In whole seconds: the deadline of the operation comes first.
         connectTimeout: Math.ceil(operationTimeout / 1000),
-        ...(tlsCa !== undefined && { walletContent: tlsCa }),
+        ...(ca !== undefined && { walletContent: ca }),
       });
       this.#connection.callTimeout = operationTimeout;
     } catch (error) {

@@ -47,11 +47,15 @@ export const postgres: Dialect = {
 
   durabilityOf({ fsync, full_page_writes: wholePages, standbys }) {
     if (fsync !== "on" || wholePages !== "on") {
-      return "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (fsync or full_page_writes off).";
+      const durability =
+        "Acknowledged writes survive kill -9 of this server, and may be lost with its machine (fsync or full_page_writes off).";
+      return { durability, lossy: true };
     }
-    return standbys !== ""
-      ? "Acknowledged writes survive kill -9 and power loss of this server and of its synchronous standbys; another server in its place starts a quarantine."
-      : "Acknowledged writes survive kill -9 and power loss of this server; there is no synchronous standby, and another server in its place starts a quarantine.";
+    const durability =
+      standbys !== ""
+        ? "Acknowledged writes survive kill -9 and power loss of this server and of its synchronous standbys; another server in its place starts a quarantine."
+        : "Acknowledged writes survive kill -9 and power loss of this server; there is no synchronous standby, and another server in its place starts a quarantine.";
+    return { durability };
   },
 };
 
@@ -67,8 +71,12 @@ class PostgresConnection implements SqlConnection {
   names: Readonly<Record<string, string>> = {};
 
   constructor(driver: PgDriver, target: SqlTarget) {
-    const { client: pool, host, port, user, password, database, tls, tlsCa, operationTimeout } = target;
-    const ssl = tls && { rejectUnauthorized: true, ...(tlsCa !== undefined && { ca: tlsCa }) };
+    const { client: pool, host, port, user, password, database, tls, ca, cert, key, operationTimeout } = target;
+    const ssl = tls && {
+      rejectUnauthorized: true,
+      ...(ca !== undefined && { ca }),
+      ...(cert !== undefined && key !== undefined && { cert, key }),
+    };
     const own: pg.ClientConfig = { host, port, user, password, database, ssl };
     const { stream = () => new Socket(), ...config } = pool === undefined ? own : poolConfig(pool);
     this.#client = new driver.Client({ ...config, database, stream, application_name: "snowlease" }) as PgClient;
