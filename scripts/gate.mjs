@@ -4,29 +4,33 @@
 import { readdirSync } from "node:fs";
 import { fail } from "./setup.mjs";
 
-/** Unit tests that rest on processes and files of their own, or on how quick the machine is. All others are in the gate. */
-const unitsLeftOut = [
-  "daemon-mixed-list",
-  "daemon-registry",
-  "daemon-signals",
-  "http-connections",
-  "http-fuzz",
-  "http-processes",
-  "http-tls",
-  "large-pools",
-  "lease-server-histories",
-  "own-leases",
-  "redis-processes",
-  "snowflake-histories",
-  "socket-folder",
-  "sqlite-file",
-  "sqlite-plan",
-  "sqlite-processes",
-  "sqlite-queue",
-  "unix-socket",
-].map((name) => `unit/${name}`);
+/** Unit tests that are not in the gate, each with the reason. All others are in it. */
+const unitsLeftOut = {
+  "daemon-mixed-list": "deadlines of some seconds over real connections",
+  "daemon-registry": "operation timeouts of a second and less over real connections",
+  "daemon-signals": "starts processes, and waits for them by the clock",
+  "http-connections": "limits of connections in real seconds, looked at for 10 s",
+  "http-fuzz": "thousands of random requests over real connections, for up to a minute",
+  "http-processes": "starts processes that race for a socket",
+  "http-tls": "limits of handshakes in real seconds",
+  "large-pools": "a million records: 20 s, and more on a slow machine",
+  "lease-server-histories": "random histories for up to two minutes",
+  "own-leases": "histories for as long as a second lasts",
+  "redis-processes": "starts processes, and reads what the system says of them",
+  "snowflake-histories": "random histories: the generator's own tests find as much in a tenth of the time",
+  "socket-folder": "folders and permissions of the machine",
+  "sqlite-file": "starts processes, mounts file systems",
+  "sqlite-plan": "compares how long claims take",
+  "sqlite-processes": "starts processes that write side by side",
+  "sqlite-queue": "starts processes that queue, and looks every 2 ms",
+  "unix-socket": "waits for 100 ms, then asserts",
+};
 
-/** Of the other kinds, these alone. */
+/**
+ * Of the other kinds, these alone. The other files of faults and crowds stop, cut off and restart real servers, and wait for windows of some
+ * seconds: a slow machine turns them red. Those of e2e start a process of 0.3 s for each question, and what they ask is asked of the functions
+ * beneath in units, but for that a process answers at all: these here look at that.
+ */
 const othersTaken = [
   ..."daemon etcd memory mysql oracle postgres redis sqlite zookeeper".split(" ").map((name) => `conformance/${name}`),
   "e2e/cli-ids",
@@ -53,10 +57,11 @@ const all = readdirSync("test", { encoding: "utf8", recursive: true })
   .filter((file) => file.endsWith(ending))
   .map((file) => file.slice(0, -ending.length))
   .toSorted();
-for (const name of [...unitsLeftOut, ...othersTaken])
+const leftOut = Object.keys(unitsLeftOut).map((name) => `unit/${name}`);
+for (const name of [...leftOut, ...othersTaken])
   if (!all.includes(name)) fail(`there is no test/${name}${ending}: mend the lists in scripts/gate.mjs`);
 
-const isInTheGate = (name) => (name.startsWith("unit/") ? !unitsLeftOut.includes(name) : othersTaken.includes(name));
+const isInTheGate = (name) => (name.startsWith("unit/") ? !leftOut.includes(name) : othersTaken.includes(name));
 const fileOf = (name) => `test/${name}${ending}`;
 
 /** The files of the gate. */
