@@ -9,6 +9,7 @@ import type {
   ClaimKey,
   ClaimRequest,
   EndQuarantineRequest,
+  EraInfo,
   ForceReleased,
   ForceReleaseRequest,
   Grant,
@@ -117,10 +118,10 @@ function journaled(store: Registry, journal: Journal): Registry {
     }),
     // Only a store that keeps quarantines and receipts has these.
     ...(store.endQuarantine && {
-      async endQuarantine(request: EndQuarantineRequest): Promise<NamespaceInfo> {
+      async endQuarantine(request: EndQuarantineRequest): Promise<EraInfo> {
         const info = await store.endQuarantine?.(request);
         journal.push(`end of the quarantine ${request.era} of ${request.namespace}`);
-        return info as NamespaceInfo;
+        return info as EraInfo;
       },
     }),
     ...(store.separate && {

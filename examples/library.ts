@@ -12,6 +12,7 @@ import {
   errorCodes,
   type ErrorDetails,
   type IdParts,
+  type InitOptions,
   isSnowleaseError,
   type JoinedLease,
   joinLease,
@@ -51,6 +52,13 @@ import { memoryRegistry } from "snowlease/testing";
 const window: Duration = "10s";
 const pool: PoolBounds = { first: 512, last: 1023 };
 const options: SnowleaseOptions = { registry: "memory:", namespace: "orders", window, pool };
+
+/** The first claim makes a namespace. A new Redis needs your word before it that the namespace never existed. */
+async function makeNamespace(): Promise<void> {
+  const asked: InitOptions = { ...options, namespace: "invoices", new: true };
+  const { layout, maxWindow } = await snowlease.init(asked);
+  console.log(layout, maxWindow);
+}
 
 /** IDs, one by one and in bulk. */
 async function makeIds(): Promise<void> {
@@ -175,6 +183,7 @@ async function readRecents(): Promise<void> {
   for (const [tick, sequence] of listRecents(layouts.westid, recents)) console.log(tick, sequence);
 }
 
+await makeNamespace();
 await makeIds();
 await watchLease();
 await handleErrors();

@@ -41,7 +41,7 @@ const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "registri
  */
 const layers = {
   "id/": [],
-  "rule/": ["id/errors.ts", "id/pool-bounds.ts", "node:crypto"],
+  "rule/": ["id/duration.ts", "id/errors.ts", "id/pool-bounds.ts", "node:crypto"],
   "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],

@@ -27,7 +27,7 @@ export {
   type LeaseSnapshot,
 } from "./lease/lease.ts";
 export { listRecents } from "./generator/recent-ticks.ts";
-export type { NamespaceInfo, NamespaceLimits } from "./rule/limits.ts";
+export type { EraInfo, NamespaceInfo, NamespaceLimits } from "./rule/limits.ts";
 export type * from "./rule/registry.ts";
 export { Ring, type RingOptions } from "./generator/ring.ts";
 export type { RollbackOptions } from "./generator/rollback.ts";
@@ -37,4 +37,4 @@ export type { TextOptions } from "./generator/decimal-writer.ts";
 export { lendLease, type Lender } from "./lend.ts";
 export { JoinedLease, joinLease, type SharedLease } from "./sharing/joined-lease.ts";
 export { SharedSnowflake } from "./sharing/shared-snowflake.ts";
-export { type Duration, snowlease, type SnowleaseOptions } from "./snowlease.ts";
+export { type Duration, type InitOptions, snowlease, type SnowleaseOptions } from "./snowlease.ts";

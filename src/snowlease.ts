@@ -14,10 +14,11 @@ import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "./lease/lease.ts";
+import type { NamespaceInfo } from "./rule/limits.ts";
 import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
 import type { Mode } from "./generator/tick-allocator.ts";
-import { lentName, ownWorkerId } from "./config/lent-lease.ts";
+import { lentName, ownWorkerId, withoutLent } from "./config/lent-lease.ts";
 import { warnOfAddress, warnOfWindow } from "./config/warnings.ts";
 import { guardedRegistry } from "./registries/host-guard/guarded.ts";
 import { lazyRegistry } from "./registries/lazy.ts";
@@ -155,6 +156,31 @@ export interface SnowleaseOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** The options of `snowlease.init`: those of the programs that will use the namespace, and an operator's words. */
+export interface InitOptions extends SnowleaseOptions {
+  /**
+   * Confirms that this namespace never existed: Redis, which may have forgotten it, then grants at once. Refused where data of it exists or
+   * a quarantine of it is recorded; may be repeated until the first claim. Default: `false`.
+   */
+  readonly new?: boolean | undefined;
+  /** Confirms that its IDs never meet those of a namespace of this name in another schema or database. Default: `false`. */
+  readonly separate?: boolean | undefined;
+}
+
+/** The function `snowlease`, with what prepares a registry for it. */
+interface SnowleaseFunction {
+  (options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
+  (options?: SnowleaseOptions): Promise<Snowflake>;
+  /**
+   * Makes a namespace, as `snowlease init` does, or checks that one that exists has these options. A service needs it once for each new
+   * namespace, for a Redis before the first claim; a test with a fresh server before each run. Repeated without `new`, it changes nothing.
+   *
+   * Rejects with CONFIG_INVALID (also for `new` where the namespace is not new, and without `registry`), LAYOUT_MISMATCH, QUARANTINE,
+   * REGISTRY_UNAVAILABLE, SCHEMA_INCOMPATIBLE, UNAUTHORIZED, FORBIDDEN, DRIVER_MISSING.
+   */
+  init(options: InitOptions): Promise<NamespaceInfo>;
+}
+
 /**
  * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back.
  *
@@ -173,19 +199,45 @@ export interface SnowleaseOptions {
  * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
  * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING. After a rejection, nothing stays open.
  */
-export function snowlease(options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
-export function snowlease(options?: SnowleaseOptions): Promise<Snowflake>;
-export async function snowlease(options: SnowleaseOptions = {}): Promise<Snowflake> {
-  if (typeof options !== "object" || options === null) {
-    throw configInvalid(
-      `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:/var/lib/snowlease/registry.db" }.`,
-    );
-  }
+export const snowlease: SnowleaseFunction = Object.assign(generator, { init });
+
+function generator(options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
+function generator(options?: SnowleaseOptions): Promise<Snowflake>;
+async function generator(options: SnowleaseOptions = {}): Promise<Snowflake> {
+  checkObject(options);
   const { signal, clock, shared, ...others } = options;
   const isShared = checkTruth("shared", shared);
   const config = resolveConfig({ options: others, env: process.env });
   const lease = await openLease(config, { signal, clock });
   return generatorOn(lease, config, isShared);
+}
+
+async function init(options: InitOptions): Promise<NamespaceInfo> {
+  checkObject(options);
+  const { signal: _, clock = systemClock, shared: __, new: isNew, separate, ...others } = options;
+  const words = { new: checkTruth("new", isNew), separate: checkTruth("separate", separate) };
+  // The lease that `snowlease exec` lends to this process is no registry in which to make namespaces.
+  const config = resolveConfig({ options: others, env: withoutLent(process.env) });
+  const { registry: target, registryFrom, operationTimeout, namespace, layout, limits } = config;
+  if (registryFrom === "default") {
+    throw configInvalid(
+      "Expected the option `registry` of `snowlease.init`, got none: the default is a file that no other host or user sees, and that the first claim makes; name the registry of your programs.",
+    );
+  }
+  const registry = "claim" in target ? target : lazyRegistry(target, { operationTimeout, clock });
+  try {
+    return await registry.init({ namespace, layout: layout.fingerprint, ...limits, ...words });
+  } finally {
+    if (registry !== target) await registry.close().catch(() => undefined);
+  }
+}
+
+/** @throws SnowleaseError CONFIG_INVALID */
+function checkObject(options: unknown): void {
+  if (typeof options === "object" && options !== null) return;
+  throw configInvalid(
+    `Expected the options to be an object, got ${shown(options)}; pass one like { registry: "sqlite:/var/lib/snowlease/registry.db" }.`,
+  );
 }
 
 /** Makes a generator on a lease of this configuration. */

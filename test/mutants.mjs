@@ -581,4 +581,32 @@ export const mutants = [
     from: "if (isFirst && isUtf16(chunk)) throw inUtf16(name);",
     to: "",
   },
+  {
+    name: "expired-as-final",
+    row: "a daemon that made IDs answered 410 for a window that the next renewal opens again",
+    file: "src/api/problem.ts",
+    from: "LEASE_EXPIRED: 503,",
+    to: "LEASE_EXPIRED: 410,",
+  },
+  {
+    name: "untrusted-asked-again",
+    row: "an unknown authority, the certificate of another name, a port without TLS",
+    file: "src/registries/client-tls.ts",
+    from: "{ lasting: true },",
+    to: "{},",
+  },
+  {
+    name: "rounded-id",
+    row: "`explain` named a holder for an ID that a spreadsheet had rounded",
+    file: "src/ops/inspect.ts",
+    from: "String(Number(id)) === String(id)",
+    to: "false",
+  },
+  {
+    name: "kind-doctor",
+    row: "`doctor` exited with 0 for a namespace that does not exist",
+    file: "src/ops/doctor/doctor.ts",
+    from: 'finding("durability", lossy ? "warn" : "ok", durability),',
+    to: 'finding("durability", "ok", durability),',
+  },
 ];

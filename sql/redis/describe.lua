@@ -1,6 +1,6 @@
 -- Reads what is fixed for a namespace.
 --
--- answers: found info | absent | quarantine until clock
+-- answers: found info | absent | quarantine until clock era namespace
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys

@@ -1,12 +1,12 @@
 -- Ends a quarantine on an operator's word: `openedEra` in rule/era.ts.
 --
--- answers: present info (changed only where its era is the wanted one) | absent
+-- answers: present info (changed only where its era is the wanted one; without a layout where only a quarantine is noted) | absent
 -- include: namespace
 
 -- KEYS[1]: the prefix of the namespace's keys
 local era = ARGV[1] -- the one whose quarantine ends
 
-if meta.layout == nil then
+if meta.layout == nil and now >= meta.opensAt then
   return { 'absent' }
 end
 if era == meta.era and now < meta.opensAt then

@@ -1,19 +1,15 @@
 import { z } from "zod";
-import type { NamespaceInfo } from "../rule/limits.ts";
+import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
 import type { InitRequest } from "../rule/registry.ts";
 import type { Call } from "./call.ts";
 import { duration, flag, layout, text, time } from "./fields.ts";
-import { answer, request } from "./schema.ts";
+import { answer, type FieldSchemas, type Optional, request } from "./schema.ts";
 
 interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
   readonly layout?: string | undefined;
 }
 
-const namespace = answer<NamespaceInfo>({
-  id: z.string().describe("Random, made with the namespace: two registries with the same one are copies.").optional(),
-  layout: z.string(),
-  maxWindow: z.number(),
-  maxClockSkew: z.number(),
+const era: FieldSchemas<EraInfo> = {
   quarantineUntil: z
     .number()
     .describe("Until when the registry grants and renews nothing, Unix ms; absent outside of a quarantine.")
@@ -25,6 +21,18 @@ const namespace = answer<NamespaceInfo>({
     )
     .optional(),
   era: z.string().describe("The present era, which an operator names to end its quarantine.").optional(),
+};
+
+const id = z
+  .string()
+  .describe("Random, made with the namespace: two registries with the same one are copies.")
+  .optional();
+const namespace = answer<NamespaceInfo>({
+  id,
+  layout: z.string(),
+  maxWindow: z.number(),
+  maxClockSkew: z.number(),
+  ...era,
 });
 
 export const read: Call<NamespaceInfo> = {
@@ -73,13 +81,20 @@ export const init: Call<NamespaceInfo, InitBody> = {
   problems: ["LAYOUT_MISMATCH", "QUARANTINE"],
 };
 
-export const endQuarantine: Call<NamespaceInfo, { readonly era: string }> = {
+export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string }> = {
   method: "POST",
   path: "/v1/:namespace/quarantine/end",
   summary: "Your word that every window has passed which the registry forgot: grants and renewals go on",
   access: "admin",
   body: request({ era: text(128).describe("The era of the namespace, as it was read: no other quarantine is ended.") }),
-  answer: namespace,
+  // Where a registry has only a note of a quarantine, there is no namespace.
+  answer: answer<Optional<NamespaceInfo>>({
+    id,
+    layout: z.string().optional(),
+    maxWindow: z.number().optional(),
+    maxClockSkew: z.number().optional(),
+    ...era,
+  }),
   problems: ["NOT_FOUND"],
 };
 

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
-import { configInvalid, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { Registry } from "../rule/registry.ts";
 import { checkLayout, type NamespaceInfo } from "../rule/limits.ts";
@@ -41,6 +41,24 @@ export async function namedRegistryConfig(invocation: Invocation): Promise<Confi
   throw configInvalid(
     `Expected a named registry, got none: the default would be ${redacted}, a file that no other host or user sees; name the registry of your programs with \`--registry URL\`, SNOWLEASE_REGISTRY or \`registry\` in a config file (for that file: \`--registry ${redacted}\`).`,
   );
+}
+
+/**
+ * The namespaces that the operands name, or else the option's.
+ * @throws SnowleaseError CONFIG_INVALID for a name that is none, and where a flag names one, too.
+ */
+export async function namespacesOf(
+  names: readonly string[],
+  { namespace, sources }: Config,
+): Promise<readonly string[]> {
+  if (names.length === 0) return [namespace];
+  if (sources.namespace?.text === "--namespace") {
+    throw configInvalid(
+      `Expected namespaces either as arguments or with \`--namespace\`, got both (${shown(names[0])} and ${shown(namespace)}); leave one out.`,
+    );
+  }
+  const { readOption } = await import("../config/options.ts");
+  return names.map((name) => readOption("namespace", name, "the argument"));
 }
 
 /** Where the registry is: on a command line it is always a URL. */

@@ -1,4 +1,4 @@
-import { assumedLimits, type NamespaceInfo, type NamespaceLimits } from "../rule/limits.ts";
+import { assumedLimits, type EraInfo, type NamespaceLimits } from "../rule/limits.ts";
 import type { Receipt } from "../rule/receipt.ts";
 import type { ClaimRequest } from "../rule/registry.ts";
 import { storedToken } from "../rule/token.ts";
@@ -41,7 +41,7 @@ async function begin(trial: Trial, held: GrantedClaim): Promise<{ end: number; i
 }
 
 /** An operator ends the present quarantine. */
-async function endNow(trial: Trial, era: string): Promise<NamespaceInfo> {
+async function endNow(trial: Trial, era: string): Promise<EraInfo> {
   const { registry, namespace } = trial;
   ensure(registry.endQuarantine !== undefined, "a registry with receipts to have `endQuarantine`", registry.kind);
   return registry.endQuarantine({ namespace, era });

@@ -1,3 +1,4 @@
+import { lengthText } from "../id/duration.ts";
 import { SnowleaseError, timeText } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
@@ -38,7 +39,7 @@ export function windowPassedError({ workerId, until }: LeaseSnapshot, wall: numb
 }
 
 export function windowNotOpenError({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {
-  const message = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${retryAfterMs} ms.`;
+  const message = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${lengthText(retryAfterMs)}.`;
   return new SnowleaseError("WINDOW_NOT_OPEN", message, { retryAfterMs, from: opens });
 }
 
@@ -54,7 +55,7 @@ export function windowUsedUpError(
   retryAfterMs: number,
 ): SnowleaseError {
   const used = `All IDs of the window of worker ${workerId} are used, up to ${timeText(until)}, ${until - wall} ms ahead of the clock`;
-  const advice = `the next renewal, in ${retryAfterMs} ms, makes room for more: ask for less, or for a longer \`window\`.`;
+  const advice = `the next renewal, in ${lengthText(retryAfterMs)}, makes room for more: ask for less, or for a longer \`window\`.`;
   return new SnowleaseError("SEQUENCE_EXHAUSTED", `${used}; ${advice}`, { retryAfterMs, until, clock: wall });
 }
 
@@ -66,6 +67,6 @@ export function clockSetBackError(
   const back = `The clock was set back by ${behindMs} ms, to before what worker ${workerId} may use again`;
   const advice =
     state === "switching" ? ", or as soon as another worker ID is claimed." : ": wait, or ask another server.";
-  const message = `${back}; it is usable in ${retryAfterMs} ms${advice}`;
+  const message = `${back}; it is usable in ${lengthText(retryAfterMs)}${advice}`;
   return new SnowleaseError("CLOCK_ROLLBACK", message, { retryAfterMs, behindMs });
 }

@@ -8,3 +8,16 @@ export function durationOf(text: string): number | undefined {
   const [whole, number = "0", unit = "ms"] = pattern.exec(text) ?? [];
   return whole === undefined ? undefined : Number(number) * (units[unit] ?? Number.NaN);
 }
+
+/** A length of time for people, as in `2 h 5 min`, `10 min 32 s`, `12 s` or `500 ms`: rounded up to seconds from one second on. */
+export function lengthText(ms: number): string {
+  if (ms > 0 && ms < 1000) return `${Math.ceil(ms)} ms`;
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const parts = [
+    [Math.floor(seconds / 3600), "h"],
+    [Math.floor(seconds / 60) % 60, "min"],
+    [seconds % 60, "s"],
+  ] as const;
+  const shown = parts.filter(([count]) => count > 0).map(([count, unit]) => `${count} ${unit}`);
+  return shown.length === 0 ? "0 s" : shown.join(" ");
+}

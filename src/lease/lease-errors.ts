@@ -1,3 +1,4 @@
+import { lengthText } from "../id/duration.ts";
 import { shown, SnowleaseError, timeText } from "../id/errors.ts";
 import type { HolderLabel, LossReason, Lost, Refusal } from "../rule/registry.ts";
 import type { LeaseSnapshot } from "./lease-view.ts";
@@ -6,10 +7,11 @@ import type { LeaseSnapshot } from "./lease-view.ts";
 export function refusalError(refusal: Refusal, namespace: string, now: number): SnowleaseError {
   const freeAt = "freeAt" in refusal ? refusal.freeAt : undefined;
   const remaining = freeAt === undefined ? undefined : Math.max(1, freeAt - Math.min(now, refusal.clock));
+  const left = lengthText(remaining ?? 0);
   const details = { namespace, refusal, ...(remaining !== undefined && { retryAfterMs: remaining }) };
   if (refusal.outcome === "exhausted") {
     const { first, last } = refusal.pool;
-    const retry = `; the first may come free in ${remaining} ms: try again then, or use a larger pool.`;
+    const retry = `; the first may come free in ${left}: try again then, or use a larger pool.`;
     const advice = remaining === undefined ? ", and none will come free by itself; use a larger pool." : retry;
     const message = `No worker ID from ${first} to ${last} of namespace \`${namespace}\` is free${advice}`;
     return new SnowleaseError("POOL_EXHAUSTED", message, details);
@@ -28,7 +30,7 @@ export function refusalError(refusal: Refusal, namespace: string, now: number): 
       const who = `${processOf(refusal.holder)}, since ${timeText(refusal.since)}`;
       return refusal.live
         ? held(`is held by ${who}; let the registry pick a number, or stop that process.`)
-        : held(`rests for another ${remaining} ms after ${who}; try again then, or let the registry pick a number.`);
+        : held(`rests for another ${left} after ${who}; try again then, or let the registry pick a number.`);
     }
     case "foreign": {
       const program = `a program that keeps no window, ${processOf(refusal.holder)}`;
@@ -39,7 +41,7 @@ export function refusalError(refusal: Refusal, namespace: string, now: number): 
     case "rollback": {
       const { behind } = refusal;
       const clock = `The clock was set back by ${behind} ms since worker ${id} was last used here`;
-      const advice = `it comes free in ${remaining} ms: wait, set the clock, or let the registry pick a number.`;
+      const advice = `it comes free in ${left}: wait, set the clock, or let the registry pick a number.`;
       return new SnowleaseError("CLOCK_ROLLBACK", `${clock}; ${advice}`, { ...details, behindMs: behind });
     }
   }

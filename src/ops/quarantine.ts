@@ -1,5 +1,7 @@
+import { lengthText } from "../id/duration.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
-import type { NamespaceInfo } from "../rule/limits.ts";
+import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
+import { endCommand } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
 /** A namespace's era and quarantine, and the clocks by which an operator judges them. Times in Unix ms. */
@@ -32,9 +34,9 @@ async function describedOrNoted(
   try {
     return await knownNamespace(registry, namespace);
   } catch (error) {
-    const until = isSnowleaseError(error, "QUARANTINE") ? error.details["until"] : undefined;
+    const { until, era } = isSnowleaseError(error, "QUARANTINE") ? error.details : {};
     if (typeof until !== "number") throw error;
-    return { quarantineEnd: until, quarantineUntil: until };
+    return { quarantineEnd: until, quarantineUntil: until, ...(typeof era === "string" && { era }) };
   }
 }
 
@@ -43,9 +45,9 @@ async function describedOrNoted(
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
  * cannot end a quarantine.
  */
-export async function endQuarantine(registry: Registry, request: EndQuarantineRequest): Promise<NamespaceInfo> {
+export async function endQuarantine(registry: Registry, request: EndQuarantineRequest): Promise<EraInfo> {
   if (registry.endQuarantine !== undefined) {
-    await knownNamespace(registry, request.namespace);
+    await describedOrNoted(registry, request.namespace);
     return registry.endQuarantine(request);
   }
   throw configInvalid(
@@ -64,10 +66,7 @@ async function knownNamespace(registry: Registry, namespace: string): Promise<Na
 }
 
 /** The quarantine of a namespace as a text for operators. `clock`: the registry's, Unix ms. */
-export function quarantineText(
-  { quarantineEnd, quarantineUntil = 0 }: Pick<NamespaceInfo, "quarantineEnd" | "quarantineUntil">,
-  clock: number,
-): string {
+export function quarantineText({ quarantineEnd, quarantineUntil = 0 }: EraInfo, clock: number): string {
   if (quarantineEnd === undefined && quarantineUntil <= clock) return "There was no quarantine.";
   const end = quarantineEnd ?? quarantineUntil;
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
@@ -78,15 +77,17 @@ export function quarantineText(
     return (
       `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: the store may have forgotten windows that it granted ` +
       "(it was restored, promoted, moved, formed anew or emptied), and grants and renews nothing until they have passed. " +
-      "Then it goes on by itself; `snowlease quarantine end --help` says when to end it earlier."
+      "Then it goes on by itself."
     );
   }
   return end > clock ? `${wasEnded}.` : `No quarantine lasts; the last one was set to end at ${timeText(end)}.`;
 }
 
-/** A length of time in minutes and seconds. */
-function lengthText(ms: number): string {
-  const seconds = Math.max(0, Math.ceil(ms / 1000));
-  const [minutes, rest] = [Math.floor(seconds / 60), seconds % 60];
-  return [...(minutes > 0 ? [`${minutes} min`] : []), ...(rest > 0 || minutes === 0 ? [`${rest} s`] : [])].join(" ");
+/** What an operator may do in a quarantine, with the command; undefined outside of one. `registry`: its URL, without secrets, where it is known. */
+export function quarantineAdvice(
+  { quarantineUntil = 0, era }: EraInfo,
+  { namespace, registry, clock }: { readonly namespace: string; readonly registry?: string; readonly clock: number },
+): string | undefined {
+  if (quarantineUntil <= clock || era === undefined) return undefined;
+  return `Wait. Or, if each process that got a worker ID of this namespace from this store before has stopped, or none ever did: ${endCommand(namespace, era, registry)}`;
 }

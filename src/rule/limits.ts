@@ -8,18 +8,22 @@ export interface NamespaceLimits {
   readonly maxClockSkew: number;
 }
 
-/** A namespace's id, which changes only where a copy is separated, layout and limits, which never change, and its quarantine. */
-export interface NamespaceInfo extends NamespaceLimits {
-  /** 32 random hex digits, made with the namespace: two stores with the same one are copies, for one use. */
-  readonly id?: string | undefined;
-  /** Fingerprint of the layout, from the first claim or `init`. */
-  readonly layout: string;
+/** The present era of a namespace, and its quarantine. */
+export interface EraInfo {
   /** When grants and renewals go on, Unix ms; absent where no quarantine lasts. */
   readonly quarantineUntil?: number | undefined;
   /** The end of the last quarantine as the store set it, Unix ms, even where an operator ended it earlier; absent where there was none. */
   readonly quarantineEnd?: number | undefined;
-  /** The present era: `EndQuarantineRequest.era`. */
+  /** Its name: `EndQuarantineRequest.era`. */
   readonly era?: string | undefined;
+}
+
+/** A namespace's id, which changes only where a copy is separated, layout and limits, which never change, and its quarantine. */
+export interface NamespaceInfo extends NamespaceLimits, EraInfo {
+  /** 32 random hex digits, made with the namespace: two stores with the same one are copies, for one use. */
+  readonly id?: string | undefined;
+  /** Fingerprint of the layout, from the first claim or `init`. */
+  readonly layout: string;
 }
 
 /** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */

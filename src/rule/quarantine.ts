@@ -1,14 +1,19 @@
+import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
-import type { NamespaceState } from "./era.ts";
-import type { NamespaceInfo } from "./limits.ts";
+import type { Era, NamespaceState } from "./era.ts";
+import type { EraInfo, NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
 import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest, SeparateRequest } from "./registry.ts";
 import { type InQuarantine, isInQuarantine } from "./verdict.ts";
 
 /** A namespace for people, with its quarantine while that lasts. */
-export function infoOf({ info, clock, era, quarantineEnd, opensAt }: NamespaceState): NamespaceInfo {
+export function infoOf(state: NamespaceState): NamespaceInfo {
+  return { ...state.info, ...eraInfoOf(state) };
+}
+
+/** An era for people, with its quarantine while that lasts. `clock`: the registry's, Unix ms. */
+export function eraInfoOf({ clock, era, quarantineEnd, opensAt }: Era & { readonly clock: number }): EraInfo {
   return {
-    ...info,
     era,
     ...(clock < opensAt && { quarantineUntil: opensAt }),
     ...(quarantineEnd > 0 && { quarantineEnd }),
@@ -21,16 +26,28 @@ const longestUsual = 3_600_000;
 /** The refusal of a request in a quarantine. `title`: of the store. */
 export function quarantineError(
   title: string,
-  { clock, opensAt, unknown }: Omit<InQuarantine, "outcome">,
+  { namespace, era, clock, opensAt, isUnknown = false }: Omit<InQuarantine, "outcome">,
 ): SnowleaseError {
   const retryAfterMs = opensAt - clock;
-  let cause = `${title} may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`;
+  const left = lengthText(retryAfterMs);
+  let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(namespace, era, opensAt)}`;
   if (retryAfterMs > longestUsual) {
-    cause = `The clock of ${title} was ahead when a quarantine began, or is behind now: nothing is granted until ${timeText(opensAt)}; set the clock right, or look at it with \`snowlease quarantine\`.`;
-  } else if (unknown !== undefined) {
-    cause = `${title} has no namespace \`${unknown}\`, and a holder proves that it had one: nothing is granted in it for ${retryAfterMs} ms, until the windows have passed that it may have forgotten; put its data back, or wait.`;
+    message = `The clock of ${title} was ahead when a quarantine of namespace \`${namespace}\` began, or is behind now: nothing is granted or renewed until ${timeText(opensAt)}, in ${left}. Set the clock right if it is behind. ${waysOut(namespace, era, opensAt)}`;
+  } else if (isUnknown) {
+    message = `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: nothing is granted in it for ${left}, until the windows have passed that it may have forgotten; put its data back, or wait until ${timeText(opensAt)}.`;
   }
-  return new SnowleaseError("QUARANTINE", cause, { retryAfterMs, until: opensAt });
+  return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until: opensAt });
+}
+
+/** What ends a quarantine, as the end of a message. `until`: Unix ms. `isNew`: the namespace may be one that never existed. */
+export function waysOut(namespace: string, era: string, until: number, isNew: boolean = false): string {
+  const never = isNew ? ", or if none ever did" : "";
+  return `Wait until ${timeText(until)}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
+}
+
+/** The command that ends a quarantine early. `registry`: its URL, without secrets. */
+export function endCommand(namespace: string, era: string, registry: string = "URL"): string {
+  return `snowlease quarantine end --registry ${registry} --namespace ${namespace} --era ${era} --i-know`;
 }
 
 /** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */
@@ -42,8 +59,8 @@ export function answerOrError<Answer extends { readonly outcome: string }>(
 }
 
 /** @throws SnowleaseError QUARANTINE before its end. */
-export function checkQuarantine(state: NamespaceState, title: string): void {
-  if (state.clock < state.opensAt) throw quarantineError(title, state);
+export function checkQuarantine(state: NamespaceState, namespace: string, title: string): void {
+  if (state.clock < state.opensAt) throw quarantineError(title, { namespace, ...state });
 }
 
 /**
@@ -71,7 +88,7 @@ export function forgottenNamespace(title: string, namespace: string, receipt: Re
   return new SnowleaseError(
     "QUARANTINE",
     `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: it may have forgotten windows that last until ${timeText(until)}; put its data back, or let no process claim in it before then.`,
-    { retryAfterMs: Math.max(1, until - clock), until },
+    { namespace, retryAfterMs: Math.max(1, until - clock), until },
   );
 }
 

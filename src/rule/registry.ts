@@ -1,4 +1,4 @@
-import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
+import type { EraInfo, NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import type { Turns } from "./turn.ts";
 
@@ -90,9 +90,10 @@ export interface Registry {
 
   /**
    * An operator confirms that every window has passed which the store forgot: grants and renewals go on. CONFIG_INVALID for another era
-   * than the present one, NOT_FOUND for an unknown namespace. Nothing changes where no quarantine lasts. Absent where a store has none.
+   * than the present one, NOT_FOUND for an unknown namespace of which no quarantine is noted. Nothing changes where no quarantine lasts.
+   * Absent where a store has none.
    */
-  endQuarantine?(request: EndQuarantineRequest): Promise<NamespaceInfo>;
+  endQuarantine?(request: EndQuarantineRequest): Promise<EraInfo>;
 
   /**
    * An operator confirms that this store is a copy which is put to another use than the original: the namespace gets an id and a receipt
@@ -452,11 +453,17 @@ export type ForceReleased =
   | { readonly outcome: "superseded"; readonly fence: number; readonly holder: HolderLabel; readonly until: number }
   | { readonly outcome: "absent" };
 
-/** An answer to `ping`. */
-export interface Pong {
-  readonly clock: number;
-  /** One sentence for people: which failures acknowledged writes survive. */
+/** What acknowledged writes survive. */
+export interface Durability {
+  /** One sentence for people. */
   readonly durability: string;
+  /** They may be lost with the process or the machine of the server, as it is set up: an operator would want to know. Absent: they survive both. */
+  readonly lossy?: boolean | undefined;
+}
+
+/** An answer to `ping`. */
+export interface Pong extends Durability {
+  readonly clock: number;
   /** Version of the stored schema; absent where there is none. */
   readonly schema?: number | undefined;
 }

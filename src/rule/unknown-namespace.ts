@@ -23,9 +23,10 @@ export function decideUnknownRenewal(unknown: UnknownNamespace, request: RenewRe
   if (receipt === undefined) return { answer: { outcome: "lost" } };
   const begins = eraToNote(unknown, receipt, mark);
   const { clock, noted } = unknown;
-  const { opensAt = 0 } = begins ?? noted ?? {};
+  const { era, opensAt } = begins ?? noted ?? noEra;
   if (clock >= opensAt) return { begins, answer: { outcome: "lost", reason: "forgotten" } };
-  return { begins, answer: { outcome: "quarantine", clock, opensAt, unknown: request.namespace } };
+  const { namespace } = request;
+  return { begins, answer: { outcome: "quarantine", namespace, era, clock, opensAt, isUnknown: true } };
 }
 
 /** Decides a release: a process that ends does not wait for the end of a quarantine. `begins`: as above. */

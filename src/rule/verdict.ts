@@ -26,10 +26,11 @@ export interface Verdict<Answer> {
 }
 
 /** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
-export interface InQuarantine extends Pick<NamespaceState, "clock" | "opensAt"> {
+export interface InQuarantine extends Pick<NamespaceState, "clock" | "era" | "opensAt"> {
   readonly outcome: "quarantine";
-  /** The name of the namespace, where it does not exist. */
-  readonly unknown?: string;
+  readonly namespace: string;
+  /** Whether the store has no such namespace. */
+  readonly isUnknown?: boolean;
 }
 
 export function isInQuarantine(answer: { readonly outcome: string }): answer is InQuarantine {
@@ -60,7 +61,8 @@ function judgeRenewal(
   request: RenewRequest,
   { receipt, isEvidence }: Proof,
 ): Verdict<Renewal | Lost> {
-  const { clock, info, era } = state;
+  const { clock, info, era, opensAt } = state;
+  const { namespace } = request;
   const before = withEndOf(receipt, stored, request);
   const holds = isHolders(before, request);
   // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
@@ -68,7 +70,7 @@ function judgeRenewal(
     if (!isEvidence) return lostBeside(receipt, before, request, receipt.until, clock);
     if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
   }
-  if (clock < state.opensAt) return { answer: { outcome: "quarantine", clock, opensAt: state.opensAt } };
+  if (clock < opensAt) return { answer: { outcome: "quarantine", namespace, era, clock, opensAt } };
   checkWindow(request.window, info);
   checkSkew(request.clock, clock, info);
   if (!holds) {
@@ -163,9 +165,10 @@ export function admitClaim(
   const { clock, info } = state;
   const recall = readReceipt(request.recall);
   const begins = recall && recalledEra(state, view.byId(recall.workerId), recall, mark);
-  const { opensAt } = begins ?? state;
-  if (clock < opensAt) return { begins, refusal: { outcome: "quarantine", clock, opensAt } };
-  checkLimits(request.namespace, request.limits ?? {}, info);
+  const { era, opensAt } = begins ?? state;
+  const { namespace } = request;
+  if (clock < opensAt) return { begins, refusal: { outcome: "quarantine", namespace, era, clock, opensAt } };
+  checkLimits(namespace, request.limits ?? {}, info);
   checkClaim(request, clock, info);
   return {};
 }

@@ -67,9 +67,12 @@ test.each(["embedded", "daemon"])("a quarantine is shown until an operator ends 
   const text = await sandbox.read(on("quarantine"));
   expect(text).toContain(`until ${new Date(quarantineEnd).toISOString()}: the store may have forgotten windows`);
   expect(text).toMatch(/In quarantine for another (?:2 min|2 min \d+ s|1 min \d+ s|1 min|\d+ s), until/);
+  const command = `snowlease quarantine end --registry ${url} --namespace default --era ${era} --i-know`;
+  expect(text).toContain(`has stopped, or none ever did: ${command}\n`);
   const refused = await sandbox.run(on("id", "-n", "1", "--claim-timeout", "0"));
   expect(refused).toMatchObject({ code: 5, stdout: "", stderr: expect.stringContaining("QUARANTINE") as string });
   expect(refused.stderr).not.toContain("init");
+  expect(refused.stderr).toContain(command.replace(url, "URL"));
 
   const late = await sandbox.run(on("quarantine", "end", "--era", before, "--i-know"));
   expect(late).toMatchObject({ code: 2, stdout: "" });
@@ -99,7 +102,12 @@ test("without the operator's word nothing is ended", async () => {
     ],
     [["end", "--i-know"], /`--era ERA`, got nothing/],
     [["--era", era, "--i-know"], /after `snowlease quarantine end` only/],
-    [["stop"], /`end` or no argument, got `stop`/],
+    [["stop"], /NOT_FOUND: (?!.*init).*no namespace `stop`/],
+    [
+      ["end", "orders", "users", "--era", era, "--i-know"],
+      /one namespace after .*, got 2; .*`snowlease quarantine orders users`/,
+    ],
+    [["end", "Orders", "--era", era, "--i-know"], /`Orders`/],
     [["end", "--era", era, "--i-know", "--namespace", "other"], /NOT_FOUND: (?!.*init).*no namespace `other`/],
   ] as const) {
     const result = await sandbox.run(on("quarantine", ...args));

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Registry } from "../../src/rule/registry.ts";
+import { lengthText } from "../../src/id/duration.ts";
 import { assumedLimits } from "../../src/rule/limits.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, quarantineOf } from "../support/failover.ts";
@@ -101,12 +102,12 @@ describe.skipIf(missing !== undefined)(missing ?? "a Redis that starts an hour a
       const { code, message, details } = await failure(registry.claim(ask()));
       expect([code, details["until"]]).toEqual(["QUARANTINE", until]);
       const [, shows = ""] =
-        /^Redis .*: nothing is granted until its clock shows (\S+)\. It shows /.exec(message) ?? [];
+        /^Redis .*; nothing is granted or renewed until its clock shows (\S+)\. It shows /.exec(message) ?? [];
       expect(Date.parse(shows)).toBe(until);
       const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew;
       expect(message).toMatch(
         new RegExp(
-          ` It shows \\S+, which is ${details.retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; set the clock right if it is behind, otherwise wait\\.$`,
+          ` It shows \\S+, which is ${lengthText(details.retryAfterMs ?? 0)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now\\. Set it right if it is behind\\. Wait until \\S+; or, if `,
         ),
       );
       expect(message).not.toMatch(/\binit/);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { snowlease } from "../../src/snowlease.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { SnowleaseError } from "../../src/id/errors.ts";
 import { type Grant, type Registry } from "../../src/rule/registry.ts";
@@ -145,6 +146,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect(refused.stderr).toContain(`notes a quarantine of it, until ${iso}; `);
       const { code, message } = await failure(claim());
       expect([code, message]).toEqual(["QUARANTINE", expect.not.stringMatching(/\binit/)]);
+      expect(message).toContain(
+        `was restarted, promoted or flushed, and may have forgotten windows of namespace \`${namespace}\`; `,
+      );
       expect(await registry.describe(namespace)).toMatchObject({ quarantineUntil });
     });
 
@@ -154,6 +158,66 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("notes a quarantine")]);
       const workers = await sandbox.run(["workers", "--registry", url, "--namespace", namespace]);
       expect(workers).toMatchObject({ code: 5, stderr: expect.not.stringMatching(/\binit/) as string });
+    });
+
+    test("comes too late after a first claim, whose refusal names the command that goes on instead", async () => {
+      const { code, message, details } = await failure(claim());
+      expect([code, details]).toEqual(["QUARANTINE", expect.objectContaining({ namespace, era: expect.any(String) })]);
+      const { until, era } = details as { until?: number; era?: string };
+      const end = `snowlease quarantine end --registry URL --namespace ${namespace} --era ${era} --i-know`;
+      expect(message).toMatch(
+        /^Redis 127\.0\.0\.1:\d+ holds nothing of namespace `orders`: it is new, or Redis has forgotten it and windows that it granted; nothing is granted or renewed for 10 min(?: \d+ s)?, until such windows have passed\. /,
+      );
+      const { stdout: shown } = await sandbox.run(["quarantine", "--registry", url, namespace]);
+      const [plain = ""] = url.split("?");
+      expect(shown).toContain(end.replace("URL", plain));
+      const iso = new Date(until ?? 0).toISOString();
+      expect(
+        message.endsWith(
+          ` Wait until ${iso}; or, if each process that got a worker ID of this namespace here before has stopped, or if none ever did, run \`${end}\`.`,
+        ),
+      ).toBe(true);
+
+      expect(await sandbox.run(end.replace("URL", url).split(" ").slice(1))).toMatchObject({ code: 0, stderr: "" });
+      const ended = await failure(claim());
+      expect(ended.details.retryAfterMs).toBeLessThanOrEqual(2 * assumedLimits.maxClockSkew + 1);
+      // The claim that comes behind it makes the namespace, in the layout of its program.
+      const claims = ["--registry", url, "--namespace", namespace, "--layout", layout, "--claim-timeout", "60s"];
+      const args = ["id", "-n", "1", ...claims];
+      expect(await sandbox.run(args)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\n$/) as string });
+      expect(await registry.describe(namespace)).toMatchObject({ layout, era });
+    });
+
+    test("can be given by a program, once, for each namespace by itself", async () => {
+      const options = { registry: url, namespace, layout, ...limits };
+      const info = await snowlease.init({ ...options, new: true });
+      expect(info).toMatchObject({ layout, ...limits });
+      expect(info).not.toHaveProperty("quarantineUntil");
+      expect(await snowlease.init({ ...options, new: true })).toEqual(info);
+      const ids = await snowlease({ ...options, window: 1000 });
+      expect(ids.next()).toBeTypeOf("bigint");
+      await ids.close();
+      expect(await failure(snowlease.init({ ...options, new: true }))).toMatchObject({ code: "CONFIG_INVALID" });
+      expect(await snowlease.init(options)).toEqual(info);
+      expect(await failure(snowlease({ ...options, namespace: "users" }))).toMatchObject({ code: "QUARANTINE" });
+    });
+
+    test("is given for several namespaces at once", async () => {
+      const made = await sandbox.run(["init", "orders", "users", "--new", "--registry", url]);
+      expect(made).toMatchObject({ code: 0, stderr: "" });
+      expect(made.stdout.match(/^Namespace \w+ is ready/gm)).toEqual([
+        "Namespace orders is ready",
+        "Namespace users is ready",
+      ]);
+      const shown = await sandbox.run(["quarantine", "orders", "users", "--registry", url]);
+      expect(shown.stdout.match(/There was no quarantine\./g)).toHaveLength(2);
+      const twice = await sandbox.run(["init", "orders", "--namespace", "users", "--new", "--registry", url]);
+      expect(twice).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("either as arguments or with") as string,
+      });
+      const misspelt = await sandbox.run(["init", "orders", "Users", "--new", "--registry", url]);
+      expect(misspelt).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("`Users`") as string });
     });
 
     test("is refused where any one key of the namespace stands, and where they are those of Java processes it is not", async () => {

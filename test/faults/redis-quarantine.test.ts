@@ -7,7 +7,7 @@ import { Lease } from "../../src/lease/lease.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { assumedLimits, defaultLimits } from "../../src/rule/limits.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
-import { quarantineReport } from "../../src/ops/quarantine.ts";
+import { endQuarantine as endQuarantineIn, quarantineReport } from "../../src/ops/quarantine.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Holders, init, limits, namespace, passQuarantine, quarantineOf, timesOf } from "../support/failover.ts";
 import { failure } from "../support/failures.ts";
@@ -48,19 +48,48 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that may ha
   /** Ten minutes that the test does not wait for. */
   const endQuarantine = (): Promise<number> => passQuarantine(server);
 
-  test("an operator sees a quarantine of which the server has only a note, and can end it once the namespace is made", async () => {
+  test("an operator sees a quarantine of which the server has only a note, and can end it before and after the namespace is made", async () => {
     server = await RedisServer.start();
     registry = await openRedis(server.url("?maxLag=0"));
-    const { details } = await failure(registry.claim(claimRequest({ namespace })));
-    const noted = await quarantineReport(registry, namespace, Date.now);
-    expect(noted).toMatchObject({ id: undefined, era: undefined, quarantineUntil: details["until"] });
+    const skew = { noted: assumedLimits.maxClockSkew, made: limits.maxClockSkew };
+    for (const kind of ["noted", "made"] as const) {
+      const name = `${namespace}_${kind}`;
+      const { details } = await failure(registry.claim(claimRequest({ namespace: name })));
+      const noted = await quarantineReport(registry, name, Date.now);
+      const { era = "", until } = details as { era?: string; until?: number };
+      expect(noted).toMatchObject({ id: undefined, era, quarantineUntil: until });
 
-    await registry.init({ namespace, layout, ...limits });
-    const { era = "", quarantineUntil } = await quarantineReport(registry, namespace, Date.now);
-    expect(quarantineUntil).toBe(noted.quarantineUntil);
-    await registry.endQuarantine?.({ namespace, era });
-    const ended = await quarantineReport(registry, namespace, Date.now);
-    expect(ended.quarantineUntil).toBeLessThanOrEqual(ended.clock + 2 * limits.maxClockSkew + 1);
+      if (kind === "made") await registry.init({ namespace: name, layout, ...limits });
+      expect(await quarantineReport(registry, name, Date.now)).toMatchObject({ era, quarantineUntil: until });
+      const other = endQuarantineIn(registry, { namespace: name, era: `${era}0` });
+      expect(await failure(other)).toMatchObject({ code: "CONFIG_INVALID" });
+      expect((await quarantineReport(registry, name, Date.now)).quarantineUntil).toBe(until);
+      await endQuarantineIn(registry, { namespace: name, era });
+      const ended = await quarantineReport(registry, name, Date.now);
+      expect(ended).toMatchObject({ era, quarantineEnd: expect.any(Number) as number });
+      expect(ended.quarantineUntil).toBeLessThanOrEqual(ended.clock + 2 * skew[kind] + 1);
+    }
+  });
+
+  test("the command for a namespace that may be new ends nothing once a holder has proved that it is not", async () => {
+    await begin();
+    const request = claimRequest({ window: limits.maxWindow });
+    const grant = await granted(registry, request);
+    const { receipt } = grant;
+    await server.client().flushall();
+    const newcomer = await failure(registry.claim(claimRequest({ window: 500 })));
+    expect(newcomer.message).toMatch(/ holds nothing of namespace .* it is new, or .*, or if none ever did, run `/);
+    const renewal = { ...keyOf(request, grant), clock: Date.now(), window: 500, receipt };
+    const proved = await failure(registry.renew(renewal));
+    expect(proved.message).toMatch(/ has no namespace .*, and a holder proves that it had one: (?!.*none ever did)/);
+    const { era = "" } = newcomer.details as { era?: string };
+    const late = endQuarantineIn(registry, { namespace, era });
+    expect(await failure(late)).toMatchObject({ code: "CONFIG_INVALID" });
+    // From now on a newcomer is told of it, too, and asking again begins no other quarantine.
+    const { until, era: present } = (await failure(registry.claim(claimRequest({ window: 500 })))).details;
+    expect([until, present]).toEqual([proved.details["until"], proved.details["era"]]);
+    const again = await failure(registry.renew({ ...renewal, clock: Date.now() }));
+    expect([again.details["until"], again.details["era"]]).toEqual([until, present]);
   });
 
   test("killed with -9 and started again with all it had: nothing is granted or renewed until every window has passed", async () => {

@@ -222,7 +222,7 @@ export class Store implements Leasing {
     const now = this.#content;
     const state = stateOf(now, clock);
     this.#countRefusal(state);
-    checkQuarantine(state, title);
+    checkQuarantine(state, request.namespace, title);
     checkLimits(request.namespace, request.limits ?? {}, state.info);
     checkClaim(request, clock, state.info);
     const records = new MemoryRecords();

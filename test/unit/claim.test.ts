@@ -374,7 +374,7 @@ describe("the message of a refusal", () => {
     [
       { outcome: "rollback", workerId: 7, behind: 900, freeAt: now + 1200, clock: now },
       "CLOCK_ROLLBACK",
-      "The clock was set back by 900 ms since worker 7 of namespace `orders` was last used here; it comes free in 1200 ms: wait, set the clock, or let the registry pick a number.",
+      "The clock was set back by 900 ms since worker 7 of namespace `orders` was last used here; it comes free in 2 s: wait, set the clock, or let the registry pick a number.",
       1200,
     ],
     [

@@ -1,3 +1,4 @@
+import { lengthText } from "../../src/id/duration.ts";
 import { describe, expect, test } from "vitest";
 import type { Era } from "../../src/rule/era.ts";
 import { newNamespace } from "../../src/rule/new-namespace.ts";
@@ -31,7 +32,9 @@ describe("a holder of a namespace that does not exist", () => {
   test("begins a quarantine for the name, as long as its receipt says, and waits for its end", () => {
     const { begins, answer } = decideUnknownRenewal(nothing, renewal(receiptText()), mark);
     expect(begins).toEqual(noted);
-    expect(answer).toEqual({ outcome: "quarantine", clock: now, opensAt: now + length, unknown: "orders" });
+    const { era, opensAt } = noted;
+    const unknown = { namespace: "orders", isUnknown: true };
+    expect(answer).toEqual({ outcome: "quarantine", clock: now, era, opensAt, ...unknown });
     const later = { clock: now + length - 1, noted };
     const again = decideUnknownRenewal(later, renewal(receiptText()), mark);
     expect(again).toEqual({ begins: undefined, answer: { ...answer, clock: later.clock } });
@@ -83,7 +86,9 @@ describe("a holder of a namespace that does not exist", () => {
     if (!isInQuarantine(answer)) throw new Error("It does not wait.");
     const error = quarantineError("The store", answer);
     expect(error).toMatchObject({ code: "QUARANTINE", details: { retryAfterMs: length, until: now + length } });
-    expect(error.message).toContain("has no namespace `orders`");
+    expect(error.message).toBe(
+      `The store has no namespace \`orders\`, and a holder proves that it had one: nothing is granted in it for ${lengthText(length)}, until the windows have passed that it may have forgotten; put its data back, or wait until ${new Date(now + length).toISOString()}.`,
+    );
   });
 
   test("is remembered by a claimer, whose recall proves the same", () => {

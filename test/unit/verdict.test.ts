@@ -79,6 +79,14 @@ function changesNothing({ begins, record: after }: Verdict<unknown>): void {
   expect([begins, after]).toEqual([undefined, undefined]);
 }
 
+const toldToWait = (era: string, opensAt = now + 5000): object => ({
+  outcome: "quarantine",
+  namespace: "orders",
+  era,
+  clock: now,
+  opensAt,
+});
+
 describe("a renewal", () => {
   test("in turn is accepted, moves the turn on and counts", () => {
     const { answer, record: after, begins } = renewIn(calm, record());
@@ -175,7 +183,7 @@ describe("a renewal", () => {
   test("in a quarantine is answered so, before its clock, window and turn are looked at", () => {
     for (const options of [{}, { receipt: undefined }, { turn: "x", nextTurn: "y" }, { window: 0 }, { clock: 0 }]) {
       const verdict = renewIn(inside, record(), options);
-      expect(verdict).toEqual({ answer: { outcome: "quarantine", clock: now, opensAt: now + 5000 } });
+      expect(verdict).toEqual({ answer: toldToWait(inside.era) });
       expect(isInQuarantine(verdict.answer)).toBe(true);
     }
     // Without a receipt, a claim that is over has to wait to hear of it.
@@ -212,7 +220,7 @@ describe("a renewal with evidence", () => {
   test.each(counting)("of the present era begins a quarantine: %s", (_, before, changes) => {
     const text = receipt(changes);
     const begins = beganWith(calm, text);
-    const answer = { outcome: "quarantine", clock: now, opensAt: begins.opensAt };
+    const answer = toldToWait(begins.era, begins.opensAt);
     expect(renewIn(calm, before, { receipt: text })).toEqual({ begins, answer });
     // Before its clock and its window are looked at, and in another quarantine, too.
     expect(renewIn(calm, before, { receipt: text, window: 0, clock: 0 }).begins).toEqual(begins);
@@ -222,9 +230,7 @@ describe("a renewal with evidence", () => {
 
   test.each(counting)("of an older era, of a window in the quarantine, begins none: %s", (_, before, changes) => {
     const text = receipt({ ...changes, until: now + 5000 });
-    expect(renewIn(inside, before, { receipt: text })).toEqual({
-      answer: { outcome: "quarantine", clock: now, opensAt: now + 5000 },
-    });
+    expect(renewIn(inside, before, { receipt: text })).toEqual({ answer: toldToWait(inside.era) });
     const beyond = receipt({ ...changes, until: now + 5001 });
     expect(renewIn(inside, before, { receipt: beyond }).begins).toEqual(beganWith(inside, beyond));
   });

@@ -65,7 +65,7 @@ local meta
 do
   local found = read(
     'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema', 'id',
-    'opensAt'
+    'opensAt', 'proved'
   )
   -- A later version may give these fields another meaning.
   if found[9] and found[9] ~= '1' then
@@ -99,6 +99,8 @@ do
     opensAt = whole('opensAt', found[11], quarantineEnd),
     id = found[10] or nil,
     beside = found[7],
+    -- '1': a holder's receipt proved the namespace, of which nothing else was known then.
+    proved = found[12] or nil,
     bands = found[8] or '',
   }
 end

@@ -41,6 +41,10 @@ local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
     'era', meta.era, 'quarantineEnd', quarantineEnd, 'opensAt', opensAt
   )
+  if receipt and meta.layout == nil then
+    meta.proved = '1'
+    redis.call('HSET', metaKey, 'proved', meta.proved)
+  end
 end
 
 -- `nextEra` in rule/era.ts. `receipt`: what shows that the server forgot something; it may know larger limits.
@@ -55,8 +59,10 @@ local function beginQuarantine(replication, maxLag, mark, receipt)
   beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
+-- `namespace`: here, proved by a holder's receipt, or unknown.
 local function inQuarantine()
-  return { 'quarantine', 'until', meta.opensAt, 'clock', now }
+  local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
+  return { 'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'namespace', known }
 end
 
 -- Begins a quarantine where this server may have forgotten something. Returns the answer to give while a quarantine lasts, or nil; then

@@ -61,7 +61,9 @@ end
 
 -- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts.
 local function actOnEvidence(receipt, maxLag, mark)
-  if receipt.era == meta.era or isLaterEra(receipt.era) or receipt['until'] > meta.quarantineEnd then
+  -- What an operator was told of a namespace that nobody had shown to exist is not his word on this one: another era begins.
+  local isNews = meta.layout == nil and not meta.proved
+  if isNews or receipt.era == meta.era or isLaterEra(receipt.era) or receipt['until'] > meta.quarantineEnd then
     beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark, receipt)
   end
 end

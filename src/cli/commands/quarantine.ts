@@ -1,18 +1,32 @@
-import { configInvalid, shown, timeText } from "../../id/errors.ts";
-import { endQuarantine, quarantineReport, type QuarantineReport, quarantineText } from "../../ops/quarantine.ts";
+import { configInvalid, timeText } from "../../id/errors.ts";
+import {
+  endQuarantine,
+  quarantineAdvice,
+  quarantineReport,
+  type QuarantineReport,
+  quarantineText,
+} from "../../ops/quarantine.ts";
 import type { CliCommand, Invocation } from "../command.ts";
-import { namedRegistryConfig, registryConfig, registrySettings, withRegistry } from "../settings.ts";
-import { table } from "../terminal/output.ts";
+import {
+  addressOf,
+  namedRegistryConfig,
+  namespacesOf,
+  registryConfig,
+  registrySettings,
+  withRegistry,
+} from "../settings.ts";
+import { oneOrList, table } from "../terminal/output.ts";
 
 export const quarantine: CliCommand = {
   name: "quarantine",
-  summary: "Show whether a namespace is in quarantine, and for how long. `quarantine end` ends it early.",
+  summary:
+    "Show whether namespaces are in quarantine, for how long, and the command that ends it early: `quarantine end`.",
   details: [
     "A store that may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
-    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
+    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. A namespace that is new on a Redis has no such process. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
   ],
   examples: [
-    "snowlease quarantine --namespace orders",
+    "snowlease quarantine orders users",
     "snowlease quarantine --json",
     "snowlease quarantine end --registry redis://localhost:6379 --namespace orders --era 1795433524000-5f0c2a91 --i-know",
   ],
@@ -21,35 +35,47 @@ export const quarantine: CliCommand = {
     "--era ERA": "For `end`: the present era, as `snowlease quarantine` shows it.",
     "--i-know": "For `end`: confirms that no process from before the store was put back still makes IDs.",
   },
-  operands: { name: "[end]", least: 0, most: 1 },
+  operands: { name: "[end] [NAMESPACE…]", least: 0, most: 1000 },
 
   async run(invocation) {
     const { output, json } = invocation;
-    const ends = invocation.operands[0] === "end";
+    const [first, ...others] = invocation.operands;
+    const ends = first === "end";
     const config = await (ends ? namedRegistryConfig(invocation) : registryConfig(invocation));
-    const { namespace } = config;
-    const era = endedEra(invocation, namespace);
+    const namespaces = await namespacesOf(ends ? others : invocation.operands, config);
+    const era = endedEra(invocation, namespaces);
+    const { redacted } = addressOf(config);
     await withRegistry(config, async (registry) => {
-      if (era !== undefined) await endQuarantine(registry, { namespace, era });
-      const report = await quarantineReport(registry, namespace, Date.now);
-      if (json)
-        return output.json({ ...report, remainingMs: Math.max(0, (report.quarantineUntil ?? 0) - report.clock) });
-      await output.line(textOf(report));
+      const reports: QuarantineReport[] = [];
+      for (const namespace of namespaces) {
+        if (era !== undefined) await endQuarantine(registry, { namespace, era });
+        reports.push(await quarantineReport(registry, namespace, Date.now));
+      }
+      if (!json) return output.line(reports.map((report) => textOf(report, redacted)).join("\n\n"));
+      return oneOrList(
+        output,
+        reports.map((report) => ({
+          ...report,
+          remainingMs: Math.max(0, (report.quarantineUntil ?? 0) - report.clock),
+        })),
+      );
     });
   },
 };
 
 /** The era whose quarantine is to end; undefined for a look. @throws SnowleaseError CONFIG_INVALID without the operator's word. */
-function endedEra({ operands, flags }: Invocation, namespace: string): string | undefined {
-  const [operand] = operands;
+function endedEra({ operands, flags }: Invocation, namespaces: readonly string[]): string | undefined {
   const era = flags.get("era");
-  if (operand !== undefined && operand !== "end") {
-    throw configInvalid(`Expected \`end\` or no argument, got ${shown(operand)}; see \`snowlease quarantine --help\`.`);
-  }
-  if (operand === undefined) {
+  if (operands[0] !== "end") {
     if (era === undefined && !flags.has("i-know")) return undefined;
     throw configInvalid(
       "Expected `--era` and `--i-know` after `snowlease quarantine end` only; leave them out for a look.",
+    );
+  }
+  const [namespace = "", other] = namespaces;
+  if (other !== undefined) {
+    throw configInvalid(
+      `Expected one namespace after \`snowlease quarantine end\`, got ${namespaces.length}; each has an era of its own: run \`snowlease quarantine ${namespaces.join(" ")}\`, which shows the command for each.`,
     );
   }
   if (typeof era !== "string") {
@@ -65,7 +91,7 @@ function endedEra({ operands, flags }: Invocation, namespace: string): string | 
   return era;
 }
 
-function textOf(report: QuarantineReport): string {
+function textOf(report: QuarantineReport, registry: string): string {
   const { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock } = report;
   const ahead = hostClock - clock;
   const difference = ahead === 0 ? "the same" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead" : "behind"}`;
@@ -80,5 +106,6 @@ function textOf(report: QuarantineReport): string {
       ["HOST CLOCK", `${timeText(hostClock)} (${difference})`],
     ],
   );
-  return `${facts}\n\n${quarantineText(report, clock)}`;
+  const advice = quarantineAdvice(report, { namespace, registry, clock });
+  return [facts, "", quarantineText(report, clock), ...(advice === undefined ? [] : [advice])].join("\n");
 }

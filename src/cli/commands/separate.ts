@@ -73,7 +73,7 @@ function nextSteps(where: string, originalId: string, opens: string): string {
     `${where} is separated from its original: each of them now finds out a holder of the other one that asks it by mistake.`,
     "",
     "Next:",
-    `- Start what uses the copy. Nothing is granted until ${opens}; \`snowlease quarantine end --help\` says when to end that earlier.`,
+    `- Start what uses the copy. Nothing is granted until ${opens}; \`snowlease quarantine\` shows the command that ends that earlier.`,
     "- If daemons have a file of receipt keys, give those of the copy another file than those of the original.",
     `- Look at the original with \`snowlease quarantine\`: it still has the id ${originalId}. If it has the new one, this was the original: leave it as it is; its holders renew or claim anew after the quarantine.`,
   ].join("\n");

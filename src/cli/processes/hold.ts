@@ -1,3 +1,4 @@
+import { lengthText } from "../../id/duration.ts";
 import { performance } from "node:perf_hooks";
 import type { Config } from "../../config/config.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
@@ -109,7 +110,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   if (left() <= window / 2) await lease.renew();
   if (left() <= margin) {
     const advice = "use a longer `window`, or find out why the registry is slow";
-    const what = `took most of its window of ${window} ms, and the window was not renewed at once; ${advice}`;
+    const what = `took most of its window of ${lengthText(window)}, and the window was not renewed at once; ${advice}`;
     await refuse(new SnowleaseError("LEASE_EXPIRED", `The claim of worker ${lease.workerId} ${what}.`));
   }
 
@@ -159,7 +160,7 @@ export const waitRule: string =
 /** Tells an operator why a start takes its time. */
 export function tellWait(workerId: number, opens: number, wait: number): void {
   if (wait < leastTold) return;
-  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${Math.ceil(wait)} ms: waiting for it`;
+  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${lengthText(wait)}: waiting for it`;
   process.stderr.write(`snowlease: ${what}. Until then, a program without a lease may have used this worker ID.\n`);
 }
 
@@ -168,6 +169,6 @@ export function opensLater(workerId: number, opens: number, retryAfterMs: number
   const flag = sources.claimTimeout?.text;
   const limit = flag === undefined ? "later than a start waits by default" : `later than ${flag} lets this start wait`;
   const advice = flag === undefined ? "wait longer with `--claim-timeout`" : `leave ${flag} out, or allow more`;
-  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${Math.ceil(retryAfterMs)} ms`;
+  const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${lengthText(retryAfterMs)}`;
   return new SnowleaseError("WINDOW_NOT_OPEN", `${what}, ${limit}; ${advice}.`, { retryAfterMs });
 }

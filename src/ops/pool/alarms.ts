@@ -46,7 +46,7 @@ function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const message =
     until < quarantineEnd
       ? "An operator ended the quarantine."
-      : "The registry may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): it grants and renews nothing until they have passed.";
+      : "The registry may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): it grants and renews nothing until they have passed. `snowlease quarantine` shows the command that ends this earlier.";
   return { until, message };
 }
 

@@ -80,7 +80,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
           throw new Changed("the namespace was created");
         }
         await noteRecall(attempt, state, request);
-        checkQuarantine(state, title);
+        checkQuarantine(state, namespace, title);
         checkLimits(namespace, limits, state.info);
         checkClaim(request, clock, state.info);
         const { answer, store: record } = await claim.decide();

@@ -17,7 +17,7 @@ import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
-import { checkEra, infoOf } from "../../rule/quarantine.ts";
+import { checkEra, eraInfoOf, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
@@ -99,7 +99,7 @@ export async function redisRegistry(
       if (outcome === "absent") throw noNamespace(namespace);
       const state = stateOf(fields);
       checkEra(request, state.era);
-      return infoOf(state);
+      return state.info.layout === "" ? eraInfoOf(state) : infoOf(state);
     },
 
     async separate(request) {
@@ -250,8 +250,7 @@ export async function redisRegistry(
 
     async ping() {
       const { answer, config } = await scripts.ping();
-      const durability = durabilityOf(settings, config);
-      return { clock: numberOf(answer.fields, "clock"), durability, schema: schemaVersion };
+      return { clock: numberOf(answer.fields, "clock"), ...durabilityOf(settings, config), schema: schemaVersion };
     },
 
     close: () => connection.close(),

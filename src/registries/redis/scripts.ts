@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { readSql } from "../../assets.ts";
+import { lengthText } from "../../id/duration.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { assumedLimits } from "../../rule/limits.ts";
+import { waysOut } from "../../rule/quarantine.ts";
 import { numberOf, ScriptAnswer, textOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
@@ -72,7 +74,7 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     const [reply, ...others] = replies;
     if (reply instanceof Error) throw replyError(reply, where);
     const answer = new ScriptAnswer(reply, name, where);
-    if (answer.outcome === "quarantine") throw quarantineError(answer, where, maxLag);
+    if (answer.outcome === "quarantine") throw quarantineError(answer, namespace, where, maxLag);
     return [answer, ...others];
   }
 
@@ -144,19 +146,23 @@ function argumentOf(value: ScriptArguments[string]): string | Uint8Array {
   return typeof value === "object" ? Buffer.from(value) : String(value);
 }
 
-function quarantineError({ fields }: ScriptAnswer, where: string, maxLag: number): SnowleaseError {
+function quarantineError({ fields }: ScriptAnswer, namespace: string, where: string, maxLag: number): SnowleaseError {
   const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
+  const [era, found] = [textOf(fields, "era"), textOf(fields, "namespace")];
   const retryAfterMs = Math.max(1, until - clock);
   const { maxWindow, maxClockSkew } = assumedLimits;
   const longest = maxWindow + 2 * maxClockSkew + maxLag;
-  const why = `Redis ${where} was restarted, promoted or flushed, or holds nothing of this namespace, and may have forgotten windows`;
+  const named = `namespace \`${namespace}\``;
+  const causes: Readonly<Record<string, string>> = {
+    here: `was restarted, promoted or flushed, and may have forgotten windows of ${named}`,
+    proved: `has no ${named}, and a holder proves that it had one: it may have forgotten windows`,
+    unknown: `holds nothing of ${named}: it is new, or Redis has forgotten it and windows that it granted`,
+  };
   // The forgotten windows may reach as far, so no clock shortens a quarantine.
-  return new SnowleaseError(
-    "QUARANTINE",
+  const lasts =
     retryAfterMs <= longest
-      ? `${why}: nothing is granted for ${retryAfterMs} ms, until they have passed; wait.`
-      : `${why}: nothing is granted until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${retryAfterMs} ms earlier, and a quarantine lasts ${longest} ms: its clock was ahead when the quarantine began, or is behind now; ` +
-          "set the clock right if it is behind, otherwise wait.",
-    { retryAfterMs, until, clock },
-  );
+      ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
+      : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
+  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(namespace, era, until, found === "unknown")}`;
+  return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until, clock });
 }

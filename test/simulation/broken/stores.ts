@@ -126,9 +126,11 @@ const untilNotAdded = putBack(
 const doubledGoesOn = putBack({
   decideRenewal(state, before, request, mark) {
     const verdict = rules.decideRenewal(state, before, request, mark);
-    const { answer, begins = state } = verdict;
-    if (answer.outcome !== "lost" || answer.doubt === undefined || state.clock >= begins.opensAt) return verdict;
-    return { ...verdict, answer: { outcome: "quarantine", clock: state.clock, opensAt: begins.opensAt } };
+    const { clock } = state;
+    const { namespace } = request;
+    const { answer, begins: { era, opensAt } = state } = verdict;
+    if (answer.outcome !== "lost" || answer.doubt === undefined || clock >= opensAt) return verdict;
+    return { ...verdict, answer: { outcome: "quarantine", namespace, era, clock, opensAt } };
   },
 });
 
