@@ -300,6 +300,15 @@ export class Layout {
   narrow(fixed: Readonly<Record<string, number>>, pool: PoolBounds = this.pool): PoolBounds {
     this.#checkWorkerId(pool.first, "pool.first");
     checkInteger("pool.last", pool.last, pool.first, this.pool.last, `${this.workerBits} bits`);
+    const unknown = Object.keys(fixed).find((name) => !this.#identity.some((field) => field.name === name));
+    if (unknown !== undefined) {
+      const names = namesOf(this.#identity);
+      refuse(
+        "fixed fields",
+        `to be fields of the layout ${this.fingerprint}, which has ${names} and no ${unknown}`,
+        fixed,
+      );
+    }
     const count = Object.keys(fixed).length;
     const leading = this.#identity.slice(0, count);
     if (leading.length < count || leading.some(({ name }) => !Object.hasOwn(fixed, name))) {

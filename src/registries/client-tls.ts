@@ -140,8 +140,8 @@ export function tlsError(server: string, cause: unknown, files?: string): Snowle
   if (found === undefined) return tlsError(server, lastNodeError, files);
   const [, what, usual, isOfFiles] = found;
   const advice = isOfFiles === undefined ? usual : (files ?? usual);
-  // OpenSSL's own message is a list of places in its source.
-  const said = reason ?? message;
+  // OpenSSL's own message is a list of places in its source, with the reason among them.
+  const said = reason ?? /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? message;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
     `${server} ${what} (${said.replace(/[.;]\s*$/, "")}), nothing was changed; ${advice}.`,

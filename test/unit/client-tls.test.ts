@@ -31,6 +31,13 @@ test.each([
     }),
     "speaks no TLS (wrong version number)",
   ],
+  [
+    coded(
+      "EPROTO",
+      "write EPROTO 80BC:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/a.c:3: ",
+    ),
+    "speaks no TLS (wrong version number)",
+  ],
   [new Error("The server does not support SSL connections"), "speaks no TLS"],
   [coded("HANDSHAKE_NO_SSL_SUPPORT", "Server does not support secure connection"), "speaks no TLS"],
   [

@@ -323,7 +323,7 @@ describe("the pool", () => {
     [{ pool: 7 }, "`pool` to be a range"],
     [{ pool: { first: 1 } }, "`pool` to be a range"],
     [{ pool: { first: -1, last: 3 } }, "`pool.first`"],
-    [{ datacenter: 3 }, "to be the topmost of worker, without a gap"],
+    [{ datacenter: 3 }, "which has worker and no datacenter, got "],
     [{ layout: "rollback", process: 3 }, "to be the topmost of machine, process, without a gap"],
     [
       { layout: "rollback", machine: 8 },
@@ -337,7 +337,7 @@ describe("the pool", () => {
     [{ layout: "twitter", datacenter: "x" }, "`datacenter` to be an integer"],
     [{ layout: "twitter", datacenter: 3, pool: "0-9" }, "to overlap with 96-127"],
     [{ layout: "twitter", fields: { worker: 2 } }, "without a gap"],
-    [{ layout: "twitter", fields: { datacentre: 2 } }, "without a gap"],
+    [{ layout: "twitter", fields: { datacentre: 2 } }, "and no datacentre, got "],
     [{ fields: { worker: "2" } }, "`fields` to be an object of integers, got a value of the type object"],
     [
       { registry: "memory:?worker=x" },

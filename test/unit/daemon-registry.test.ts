@@ -481,9 +481,12 @@ test("user and password go along, and are in no message", async () => {
   expect(JSON.stringify([error, (error as Error).message])).not.toMatch(/cret/);
 });
 
-test.each([[[]], [["redis://localhost"]], [["localhost:7070"]]])("%j is no address", (addresses: string[]) => {
-  expect(() => daemonRegistry(addresses)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
-});
+test.each([[[]], [["redis://localhost"]], [["localhost:7070"]], [["http://localhost:7070/v1"]]])(
+  "%j is no address",
+  (addresses: string[]) => {
+    expect(() => daemonRegistry(addresses)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
+  },
+);
 
 test("a registry that was closed refuses, also what is under way", async () => {
   const registry = connectTo([await listener(() => {})], 60_000);

@@ -5,6 +5,7 @@ import {
   isTemporary,
   isUnknownScript,
   isUnsent,
+  nonsenseError,
   replyError,
   silentError,
 } from "../../src/registries/redis/errors.ts";
@@ -69,6 +70,16 @@ describe("what a Redis answers with", () => {
     const unsent = new Error("Stream isn't writeable and enableOfflineQueue options is false");
     expect([isUnsent(unsent), isTemporary(unsent)]).toEqual([true, true]);
     expect(isUnsent(new Error("Connection is closed."))).toBe(false);
+  });
+
+  test("what answers as no Redis does is told at once", () => {
+    const text = (said: string): string | undefined => nonsenseError("r:1", new Error(said))?.message;
+    const told = "nothing was changed; look what listens there, and correct the address.";
+    expect(text('Unknown RESP type 72 "H". Please report this.')).toBe(
+      `r:1 answers as no Redis does (Unknown RESP type 72 "H"), ${told}`,
+    );
+    expect(text('Protocol error, got "H" as reply type byte. Please report this.')).toContain("(Protocol error, got ");
+    expect(text("connect ECONNREFUSED 127.0.0.1:1")).toBeUndefined();
   });
 
   test("nobody answered: what was sent may have been done, and only what had time says how long", () => {

@@ -7,7 +7,7 @@ import {
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
-import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";
 import { anyProblem, knownCode } from "../../api/problem.ts";
@@ -181,6 +181,11 @@ function parseTarget(address: string, { token, tls }: TransportOptions): DaemonT
   const secure = url.protocol === "https:";
   const { protocol, host, hostname, port, pathname, username, password } = url;
   const path = pathname.replace(/\/$/, "");
+  if (path === "/v1") {
+    throw configInvalid(
+      `Expected the address of a daemon without a path of its calls, got ${shown(`${protocol}//${host}/v1`)}; leave out /v1.`,
+    );
+  }
   const hasLogin = username !== "" || password !== "";
   return {
     shown: `${protocol}//${host}${path}`,
@@ -282,7 +287,7 @@ function reasonOf(cause: unknown): string {
 function adviceOn(cause: unknown): { readonly advice: string; readonly lasting: boolean } {
   const { code = "" } = cause as NodeJS.ErrnoException;
   if (code === "EACCES") return { advice: "join the group that its socket is for", lasting: true };
-  return { advice: "check that it runs", lasting: false };
+  return { advice: "check that it runs, and that a daemon is what listens there", lasting: false };
 }
 
 function json(text: string): unknown {

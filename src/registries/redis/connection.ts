@@ -18,6 +18,7 @@ import {
   isReply,
   isTemporary,
   isUnsent,
+  nonsenseError,
   replyBehind,
   replyError,
   isExhausted,
@@ -123,6 +124,8 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
       if (refused !== undefined && hopeless.has(refused.code)) throw refused;
       const untrusted = tlsError(`Redis ${where}`, emitted, certificates);
       if (untrusted !== undefined) throw untrusted;
+      const nonsense = nonsenseError(where, emitted);
+      if (nonsense !== undefined) throw nonsense;
       if (!isReady()) await systemClock.sleep(Math.min(pause, Math.max(0, deadline - monotonic(systemClock))));
     }
   }

@@ -92,6 +92,13 @@ export function databaseError(cause: Error, where: string, database: number): Sn
   return failed("CONFIG_INVALID", text, cause);
 }
 
+/** The error where what answers is no Redis, in the words of the driver; undefined for any other failure. */
+export function nonsenseError(where: string, cause: unknown): SnowleaseError | undefined {
+  if (!(cause instanceof Error) || !/^(?:Unknown RESP type|Protocol error, got)/.test(cause.message)) return undefined;
+  const text = `${where} answers as no Redis does (${cause.message.replace(/\. .*$/, "")}), nothing was changed; look what listens there, and correct the address.`;
+  return failed(unavailable, text, cause);
+}
+
 /** The error for a deadline that passed. `sent`: the server may have run the command. `tls`: it was asked with TLS. */
 export function silentError(
   where: string,
