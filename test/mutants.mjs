@@ -600,7 +600,7 @@ export const mutants = [
     row: "`explain` named a holder for an ID that a spreadsheet had rounded",
     file: "src/ops/inspect.ts",
     from: "String(Number(id)) === String(id)",
-    to: "false",
+    to: 'String(Number(id)) === ""',
   },
   {
     name: "kind-doctor",
