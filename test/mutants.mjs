@@ -609,4 +609,11 @@ export const mutants = [
     from: 'finding("durability", lossy ? "warn" : "ok", durability),',
     to: 'finding("durability", "ok", durability),',
   },
+  {
+    name: "ended-offered-again",
+    row: "once an operator had ended a quarantine that Redis had only noted",
+    file: "src/rule/quarantine.ts",
+    from: "return opensAt < quarantineEnd &&",
+    to: "return opensAt < 0 &&",
+  },
 ];

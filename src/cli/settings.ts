@@ -44,6 +44,24 @@ export async function namedRegistryConfig(invocation: Invocation): Promise<Confi
 }
 
 /**
+ * How a command that is shown names the registry of this one: not at all where it finds it by itself; undefined where its URL has more than
+ * can be shown, such as a password.
+ */
+export function registryFlag({ flags }: Invocation, config: Config): string | undefined {
+  const { level } = config.sources.registry ?? {};
+  if (level === "environment") return "";
+  const file = flags.get("config");
+  if (level === "file") return file === undefined ? "" : `--config ${shellWord(String(file))}`;
+  const { redacted } = addressOf(config);
+  return (flags.get("registry") ?? redacted) === redacted ? `--registry ${shellWord(redacted)}` : undefined;
+}
+
+/** A text as one word of a shell's command line. */
+function shellWord(text: string): string {
+  return /^[\w:/.@,%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/**
  * The namespaces that the operands name, or else the option's.
  * @throws SnowleaseError CONFIG_INVALID for a name that is none, and where a flag names one, too.
  */

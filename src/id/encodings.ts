@@ -202,7 +202,7 @@ export function decodeAny(
   try {
     return { id: encodings[encoding].decode(text, bits), encoding };
   } catch (error) {
-    const advice = `it looked like ${encoding}: name its format if it is another of ${known}`;
+    const advice = `it looked like ${encoding}${spoiled(text)}: name its format if it is another of ${known}`;
     throw configInvalid(`${(error as SnowleaseError).message}; ${advice}`);
   }
 }
@@ -212,6 +212,7 @@ function spoiled(text: unknown): string {
   if (typeof text !== "string" || text.length > 40) return "";
   if (/^[+-]?\d+(?:[.,]\d*)?(?:e\+?\d+)?$/i.test(text) && /[.,e]/i.test(text))
     return " (a program that keeps 53 bits, such as a spreadsheet, seems to have rounded it: its last digits are lost; take it from where it is stored as text or as an integer of 64 bits)";
+  if (/^0x[0-9a-f]+$/i.test(text)) return " (hex is written without `0x`, and its format is named: hex)";
   if (/^-\d+$/.test(text)) return " (an ID is never negative: one that a program cut to 32 bits may be)";
   return "";
 }

@@ -1,20 +1,16 @@
-import { type IdParts, Layout } from "../id/layout.ts";
+import { Layout } from "../id/layout.ts";
 import { presentNamespace } from "../rule/namespace.ts";
 import type { HistoryRow, HolderLabel, Registry, WorkerRecord } from "../rule/registry.ts";
 import { historyKept } from "../rule/limits.ts";
 import { timeText } from "../id/errors.ts";
 import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
-import { inspect, type Reading } from "./inspect.ts";
+import { inspect, type Inspection, type Reading } from "./inspect.ts";
 
 /** The parts of an ID, and the holders that can have made it. */
-export interface Explanation {
-  readonly id: bigint;
+export interface Explanation extends Inspection {
   readonly layout: Layout;
-  readonly parts: IdParts;
   /** The claims whose window holds the ID's whole tick; several where one holder continued behind another in it. */
   readonly holders: readonly HistoryRow[];
-  /** As of `inspect`. */
-  readonly rounded?: true;
   /** Why there are none; `detail`: one sentence for people. */
   readonly unheld?: { readonly why: UnheldReason; readonly detail: string } | undefined;
   /** The registry's, Unix ms. */
@@ -34,7 +30,7 @@ export async function explain(
 ): Promise<Explanation> {
   const info = await presentNamespace(registry, namespace);
   const layout = Layout.parse(info.layout);
-  const { format: _, ...inspected } = inspect(text, layout, reading);
+  const inspected = inspect(text, layout, reading);
   const { parts } = inspected;
   const { workerId, timestamp: from } = parts;
   const until = from + layout.tick;

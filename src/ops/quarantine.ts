@@ -1,7 +1,7 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
 import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
-import { endCommand } from "../rule/quarantine.ts";
+import { endCommand, isEnded } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
 /** A namespace's era and quarantine, and the clocks by which an operator judges them. Times in Unix ms. */
@@ -34,9 +34,9 @@ async function describedOrNoted(
   try {
     return await knownNamespace(registry, namespace);
   } catch (error) {
-    const { until, era } = isSnowleaseError(error, "QUARANTINE") ? error.details : {};
-    if (typeof until !== "number") throw error;
-    return { quarantineEnd: until, quarantineUntil: until, ...(typeof era === "string" && { era }) };
+    const { until, quarantineEnd = until, era } = isSnowleaseError(error, "QUARANTINE") ? error.details : {};
+    if (typeof until !== "number" || typeof quarantineEnd !== "number") throw error;
+    return { quarantineEnd, quarantineUntil: until, ...(typeof era === "string" && { era }) };
   }
 }
 
@@ -72,7 +72,7 @@ export function quarantineText({ quarantineEnd, quarantineUntil = 0 }: EraInfo, 
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
   if (quarantineUntil > clock) {
     const left = lengthText(quarantineUntil - clock);
-    if (quarantineUntil < end)
+    if (isEnded({ clock, opensAt: quarantineUntil, quarantineEnd: end }))
       return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;
     return (
       `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: the store may have forgotten windows that it granted ` +
@@ -83,11 +83,16 @@ export function quarantineText({ quarantineEnd, quarantineUntil = 0 }: EraInfo, 
   return end > clock ? `${wasEnded}.` : `No quarantine lasts; the last one was set to end at ${timeText(end)}.`;
 }
 
-/** What an operator may do in a quarantine, with the command; undefined outside of one. `registry`: its URL, without secrets, where it is known. */
+/** What an operator may do in a quarantine, with the command; undefined where nothing is left to do. `registry`: how the command names it. Default: with the word URL. */
 export function quarantineAdvice(
-  { quarantineUntil = 0, era }: EraInfo,
-  { namespace, registry, clock }: { readonly namespace: string; readonly registry?: string; readonly clock: number },
+  { quarantineUntil = 0, quarantineEnd = quarantineUntil, era }: EraInfo,
+  {
+    namespace,
+    registry,
+    clock,
+  }: { readonly namespace: string; readonly registry?: string | undefined; readonly clock: number },
 ): string | undefined {
   if (quarantineUntil <= clock || era === undefined) return undefined;
+  if (isEnded({ clock, opensAt: quarantineUntil, quarantineEnd })) return undefined;
   return `Wait. Or, if each process that got a worker ID of this namespace from this store before has stopped, or none ever did: ${endCommand(namespace, era, registry)}`;
 }

@@ -11,6 +11,16 @@ export interface RegistryOptions {
   readonly clock?: Clock | undefined;
 }
 
+/** Whether a network sees what is sent to a registry. */
+export type Encryption =
+  | { readonly is: "encrypted" }
+  /** It is sent through a socket or the loopback interface of this host. */
+  | { readonly is: "local" }
+  /** With TLS, but to whoever answers. `setting`: what says so. */
+  | { readonly is: "unchecked"; readonly setting: string }
+  /** `addresses`: those that are reached without TLS, for people. `remedy`: what has to stand where. */
+  | { readonly is: "plain"; readonly addresses: readonly string[]; readonly remedy: string };
+
 /** What a kind of store says of itself before its driver is loaded. `Parts`: what its grammar reads. */
 export interface StoreKind<Kind extends string = string, Parts extends object = object> {
   readonly kind: Kind;
@@ -35,6 +45,8 @@ export interface StoreKind<Kind extends string = string, Parts extends object = 
   readonly claimMakesNamespace?: "at once" | "in quarantine";
   /** Whether nothing is stored there yet. Absent: opening makes no file. */
   isEmpty?(address: AddressOf<Kind, Parts>): boolean;
+  /** Where another place than the address tells it. Rejects where that cannot be read. */
+  encryption?(address: AddressOf<Kind, Parts>, operationTimeout: number): Promise<Encryption>;
   /** The statements with which an operator sets it up for a namespace. Absent: it needs none. */
   schema?(address: AddressOf<Kind, Parts>, namespace: string): Promise<string>;
   /**

@@ -12,6 +12,8 @@ import type { StoreParameters } from "./url-parameters.ts";
 export interface Scheme {
   /** The port where a URL names none; absent where there are no ports. */
   readonly port?: number;
+  /** Requests are sent with TLS in any case. */
+  readonly encrypted?: true;
   /** What all addresses of a list are, such as "members of one cluster". Absent: an address names one. */
   readonly list?: string;
   /** What to write in place of a list, where people expect one. */

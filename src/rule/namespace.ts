@@ -36,12 +36,16 @@ export async function checkNew(
 /** Refuses `new` where the end of a quarantine is noted, before a namespace is made. @throws SnowleaseError CONFIG_INVALID */
 export function checkUnnoted(namespace: string, quarantineEnd: number | undefined): void {
   if (quarantineEnd === undefined) return;
-  throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`);
+  throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`, lookAdvice);
 }
 
+/** What to do about a quarantine that shows that a namespace is not new. */
+export const lookAdvice: string =
+  "`snowlease quarantine` shows how long it lasts and what ends it, also where the namespace never had a holder; or ";
+
 /** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. */
-export function notNew(namespace: string, evidence: string): SnowleaseError {
+export function notNew(namespace: string, evidence: string, advice: string = ""): SnowleaseError {
   return configInvalid(
-    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ask again without \`new\` (of the command line, \`--new\`).`,
+    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ${advice}ask again without \`new\` (of the command line, \`--new\`).`,
   );
 }

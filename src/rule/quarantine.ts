@@ -1,7 +1,7 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Era, NamespaceState } from "./era.ts";
-import type { EraInfo, NamespaceInfo } from "./limits.ts";
+import { assumedLimits, type EraInfo, type NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
 import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest, SeparateRequest } from "./registry.ts";
 import { type InQuarantine, isInQuarantine } from "./verdict.ts";
@@ -24,30 +24,42 @@ export function eraInfoOf({ clock, era, quarantineEnd, opensAt }: Era & { readon
 const longestUsual = 3_600_000;
 
 /** The refusal of a request in a quarantine. `title`: of the store. */
-export function quarantineError(
-  title: string,
-  { namespace, era, clock, opensAt, isUnknown = false }: Omit<InQuarantine, "outcome">,
-): SnowleaseError {
+export function quarantineError(title: string, refusal: Omit<InQuarantine, "outcome">): SnowleaseError {
+  const { namespace, era, clock, opensAt, isUnknown = false } = refusal;
   const retryAfterMs = opensAt - clock;
   const left = lengthText(retryAfterMs);
-  let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(namespace, era, opensAt)}`;
+  let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(refusal)}`;
   if (retryAfterMs > longestUsual) {
-    message = `The clock of ${title} was ahead when a quarantine of namespace \`${namespace}\` began, or is behind now: nothing is granted or renewed until ${timeText(opensAt)}, in ${left}. Set the clock right if it is behind. ${waysOut(namespace, era, opensAt)}`;
+    message = `The clock of ${title} was ahead when a quarantine of namespace \`${namespace}\` began, or is behind now: nothing is granted or renewed until ${timeText(opensAt)}, in ${left}. Set the clock right if it is behind. ${waysOut(refusal)}`;
   } else if (isUnknown) {
     message = `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: nothing is granted in it for ${left}, until the windows have passed that it may have forgotten; put its data back, or wait until ${timeText(opensAt)}.`;
   }
   return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until: opensAt });
 }
 
-/** What ends a quarantine, as the end of a message. `until`: Unix ms. `isNew`: the namespace may be one that never existed. */
-export function waysOut(namespace: string, era: string, until: number, isNew: boolean = false): string {
+/** What ends a quarantine, as the end of a message. `isNew`: the namespace may be one that never existed. */
+export function waysOut(
+  refusal: Pick<InQuarantine, "namespace" | "era" | "clock" | "opensAt" | "quarantineEnd">,
+  isNew: boolean = false,
+): string {
+  const { namespace, era, opensAt } = refusal;
+  if (isEnded(refusal)) return `An operator has ended the quarantine: wait until ${timeText(opensAt)}.`;
   const never = isNew ? ", or if none ever did" : "";
-  return `Wait until ${timeText(until)}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
+  return `Wait until ${timeText(opensAt)}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
 }
 
-/** The command that ends a quarantine early. `registry`: its URL, without secrets. */
-export function endCommand(namespace: string, era: string, registry: string = "URL"): string {
-  return `snowlease quarantine end --registry ${registry} --namespace ${namespace} --era ${era} --i-know`;
+/** Whether an operator has ended a quarantine, and the wait that is left is one that nobody ends: see `openedEra`. */
+export function isEnded({
+  clock,
+  opensAt,
+  quarantineEnd,
+}: Pick<InQuarantine, "clock" | "opensAt" | "quarantineEnd">): boolean {
+  return opensAt < quarantineEnd && opensAt - clock <= 2 * assumedLimits.maxClockSkew + 1;
+}
+
+/** The command that ends a quarantine early. `registry`: how it names the registry; empty where it finds it by itself. */
+export function endCommand(namespace: string, era: string, registry: string = "--registry URL"): string {
+  return `snowlease quarantine end ${registry} --namespace ${namespace} --era ${era} --i-know`.replace("  ", " ");
 }
 
 /** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */

@@ -466,4 +466,6 @@ export interface Pong extends Durability {
   readonly clock: number;
   /** Version of the stored schema; absent where there is none. */
   readonly schema?: number | undefined;
+  /** The server asks for no password, although it was given one: any other would do. */
+  readonly unguarded?: boolean | undefined;
 }

@@ -23,10 +23,10 @@ export function decideUnknownRenewal(unknown: UnknownNamespace, request: RenewRe
   if (receipt === undefined) return { answer: { outcome: "lost" } };
   const begins = eraToNote(unknown, receipt, mark);
   const { clock, noted } = unknown;
-  const { era, opensAt } = begins ?? noted ?? noEra;
+  const { era, opensAt, quarantineEnd } = begins ?? noted ?? noEra;
   if (clock >= opensAt) return { begins, answer: { outcome: "lost", reason: "forgotten" } };
   const { namespace } = request;
-  return { begins, answer: { outcome: "quarantine", namespace, era, clock, opensAt, isUnknown: true } };
+  return { begins, answer: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd, isUnknown: true } };
 }
 
 /** Decides a release: a process that ends does not wait for the end of a quarantine. `begins`: as above. */

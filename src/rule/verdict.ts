@@ -26,7 +26,7 @@ export interface Verdict<Answer> {
 }
 
 /** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
-export interface InQuarantine extends Pick<NamespaceState, "clock" | "era" | "opensAt"> {
+export interface InQuarantine extends Pick<NamespaceState, "clock" | "era" | "opensAt" | "quarantineEnd"> {
   readonly outcome: "quarantine";
   readonly namespace: string;
   /** Whether the store has no such namespace. */
@@ -61,7 +61,7 @@ function judgeRenewal(
   request: RenewRequest,
   { receipt, isEvidence }: Proof,
 ): Verdict<Renewal | Lost> {
-  const { clock, info, era, opensAt } = state;
+  const { clock, info, era, opensAt, quarantineEnd } = state;
   const { namespace } = request;
   const before = withEndOf(receipt, stored, request);
   const holds = isHolders(before, request);
@@ -70,7 +70,7 @@ function judgeRenewal(
     if (!isEvidence) return lostBeside(receipt, before, request, receipt.until, clock);
     if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
   }
-  if (clock < opensAt) return { answer: { outcome: "quarantine", namespace, era, clock, opensAt } };
+  if (clock < opensAt) return { answer: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd } };
   checkWindow(request.window, info);
   checkSkew(request.clock, clock, info);
   if (!holds) {
@@ -165,9 +165,11 @@ export function admitClaim(
   const { clock, info } = state;
   const recall = readReceipt(request.recall);
   const begins = recall && recalledEra(state, view.byId(recall.workerId), recall, mark);
-  const { era, opensAt } = begins ?? state;
   const { namespace } = request;
-  if (clock < opensAt) return { begins, refusal: { outcome: "quarantine", namespace, era, clock, opensAt } };
+  const { era, opensAt, quarantineEnd } = begins ?? state;
+  if (clock < opensAt) {
+    return { begins, refusal: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd } };
+  }
   checkLimits(namespace, request.limits ?? {}, info);
   checkClaim(request, clock, info);
   return {};

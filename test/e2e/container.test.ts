@@ -17,6 +17,7 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
     const options = [
       "--network=host",
       "--build-arg=NODE=base",
+      "--build-arg=INIT=base",
       "--file",
       join(root, "deploy/Dockerfile"),
       "--tag",
@@ -86,6 +87,33 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
       let status = await health();
       while (status === "starting") status = await health();
       expect(status).toBe("healthy");
+    },
+    5 * minutes,
+  );
+
+  test(
+    "leaves no zombies of programs whose parents have ended, as it would without its init",
+    async () => {
+      const wait = "setTimeout(() => undefined, 300)";
+      // One that stays for a second is counted; whoever ends is one for a moment.
+      const count = `
+        const { readdirSync, readFileSync } = require("node:fs");
+        const isZombie = (pid) => { try { return readFileSync("/proc/" + pid + "/stat", "utf8").includes(") Z "); } catch { return false; } };
+        const areZombies = () => readdirSync("/proc").some((name) => /^\\d+$/.test(name) && isZombie(name));
+        let looks = 120, seen = 0;
+        const look = () => {
+          seen = areZombies() ? seen + 1 : 0;
+          if (seen === 20 || looks-- === 0) console.log(seen === 20 ? "a zombie" : "no zombie");
+          else setTimeout(look, 50);
+        };
+        look();`;
+      const program = ["sh", "-c", `(node -e "$1" &); exec node -e "$2"`, "sh", wait, count];
+      const command = ["exec", "--registry", "memory:", "--", ...program];
+      const run = (...how: string[]): Promise<string> =>
+        engine.run("run", "--rm", "--network=none", "--env=TMPDIR=/dev/shm", ...how);
+      expect(await run(image, ...command)).toContain("no zombie");
+      expect(await run("--init", image, ...command)).toContain("no zombie");
+      expect(await run("--entrypoint=snowlease", image, ...command)).toContain("a zombie");
     },
     5 * minutes,
   );

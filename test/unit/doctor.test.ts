@@ -99,6 +99,42 @@ describe("the doctor", () => {
     expect(closed).toBe(1);
   });
 
+  test.each([
+    [{ is: "encrypted" }, "ok", /is encrypted, and its certificate is checked\.$/],
+    [{ is: "local" }, "ok", /stays on this host\.$/],
+    [
+      { is: "plain", addresses: ["a:1", "b:2"], remedy: "`tls=true` in the registry URL" },
+      "warn",
+      /sent to a:1, b:2 is not encrypted: .*, then `tls=true` in the registry URL\.$/,
+    ],
+    [{ is: "unchecked", setting: "`x` in y" }, "warn", /to whoever answers: .* Remove `x` in y\.$/],
+  ] as const)("tells whether a network sees what is sent: %o", async (found, status, detail) => {
+    const asked = { encryption: async () => found };
+    const expected = { check: "encryption", status, detail: expect.stringMatching(detail) as string };
+    expect((await examined(asked))["encryption"]).toEqual(expected);
+    // Also where the registry is away.
+    const open = async (): Promise<Registry> => {
+      throw new SnowleaseError("REGISTRY_UNAVAILABLE", "The line is dead.");
+    };
+    expect((await examined({ ...asked, open }))["encryption"]).toEqual(expected);
+  });
+
+  test("says nothing of a network where nothing is sent, and why it is not known", async () => {
+    expect((await examined({ encryption: async () => undefined }))["encryption"]).toBeUndefined();
+    const encryption = async (): Promise<never> => {
+      throw new SnowleaseError("CONFIG_INVALID", "There is no kubeconfig.");
+    };
+    const { encryption: found } = await examined({ encryption });
+    expect(found).toMatchObject({ status: "fail", detail: "CONFIG_INVALID: There is no kubeconfig." });
+  });
+
+  test("warns of a password that keeps nobody out", async () => {
+    const ping = async (): ReturnType<Registry["ping"]> => ({ clock: clock.now(), durability: "", unguarded: true });
+    const { login } = await examined(remote({ ping }));
+    expect(login).toMatchObject({ status: "warn", detail: expect.stringContaining("asks for no password") as string });
+    expect((await examined())["login"]).toBeUndefined();
+  });
+
   test("tells what the registry promises", async () => {
     expect((await examined())["durability"]?.detail).toBe((await registry.ping()).durability);
   });

@@ -85,6 +85,7 @@ const toldToWait = (era: string, opensAt = now + 5000): object => ({
   era,
   clock: now,
   opensAt,
+  quarantineEnd: opensAt,
 });
 
 describe("a renewal", () => {

@@ -62,7 +62,9 @@ end
 -- `namespace`: here, proved by a holder's receipt, or unknown.
 local function inQuarantine()
   local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
-  return { 'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'namespace', known }
+  return {
+    'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd, 'namespace', known,
+  }
 end
 
 -- Begins a quarantine where this server may have forgotten something. Returns the answer to give while a quarantine lasts, or nil; then

@@ -1,5 +1,6 @@
 import { configInvalid } from "../../id/errors.ts";
 import { examine } from "../../ops/doctor/doctor.ts";
+import { encryptionOf } from "../../registries/encryption.ts";
 import { listOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
 import { warned } from "../exit-codes.ts";
@@ -52,6 +53,7 @@ export const doctor: CliCommand = {
       layout: sources.layout === undefined ? undefined : layout,
       pool: sources.pool === undefined && sources.datacenter === undefined ? undefined : pool,
       list: listOf(address, { operationTimeout }),
+      encryption: () => encryptionOf(address, operationTimeout),
       file: address.kind === "sqlite" ? address.path : undefined,
       now: Date.now,
     });

@@ -1,3 +1,4 @@
+import type { EncodingName } from "../../id/encodings.ts";
 import { timeText } from "../../id/errors.ts";
 import { roundedNote } from "../../ops/inspect.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
@@ -30,7 +31,7 @@ export const explain: CliCommand = {
       const found: Explanation[] = [];
       for (const text of operands) found.push(await explainId(registry, config.namespace, text, reading));
       if (json) return jsonList(output, found.map(asJson));
-      await output.line(found.map(asText).join("\n\n"));
+      await output.line(found.map((one) => asText(one, reading.format)).join("\n\n"));
     });
   },
 };
@@ -49,7 +50,8 @@ function asJson({ id, layout, parts, holders, unheld, rounded }: Explanation): o
   };
 }
 
-function asText({ id, parts, holders, unheld, rounded, clock }: Explanation): string {
+/** `named`: the encoding that the command line names. */
+function asText({ id, format, parts, holders, unheld, rounded, clock }: Explanation, named?: EncodingName): string {
   const { timestamp, workerId, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const makers = holders.map((row) => {
@@ -58,7 +60,7 @@ function asText({ id, parts, holders, unheld, rounded, clock }: Explanation): st
     return printable(`${holderText(row.holder)}; ${facts}`);
   });
   return linesOf(
-    String(id),
+    format === "decimal" || named !== undefined ? String(id) : `${id} (taken for ${format}; --format names another)`,
     `  time       ${timeText(timestamp)} (${timestamp})`,
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     rollback !== undefined && `  rollback   ${rollback}`,

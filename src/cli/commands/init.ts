@@ -13,6 +13,7 @@ import {
   namespacesOf,
   openConfigured,
   registryConfig,
+  registryFlag,
 } from "../settings.ts";
 
 export const init: CliCommand = {
@@ -57,11 +58,12 @@ export const init: CliCommand = {
       const { layout, limits } = config;
       const words = { new: flags.has("new"), separate: flags.has("separate") };
       const made: object[] = [];
+      const shown = { url: address.redacted, flag: registryFlag(invocation, config) };
       for (const namespace of namespaces) {
         const info = await registry.init({ namespace, layout: layout.fingerprint, ...limits, ...words });
         const scope = await registry.scope?.(namespace);
         if (json) made.push({ namespace, registry: address.redacted, ...info, scope });
-        else for (const line of linesOf(namespace, address.redacted, info, scope)) await output.line(line);
+        else for (const line of linesOf(namespace, shown, info, scope)) await output.line(line);
       }
       if (json) await oneOrList(output, made);
     } finally {
@@ -70,12 +72,17 @@ export const init: CliCommand = {
   },
 };
 
-/** What is told of a namespace that was made, or was there. `registry`: its URL, without secrets. */
-function linesOf(namespace: string, registry: string, info: NamespaceInfo, scope: string | undefined): string[] {
+/** What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. */
+function linesOf(
+  namespace: string,
+  { url, flag }: { readonly url: string; readonly flag: string | undefined },
+  info: NamespaceInfo,
+  scope: string | undefined,
+): string[] {
   const { layout, maxWindow, maxClockSkew, quarantineUntil: until } = info;
   const state = until === undefined ? "is ready" : `is in quarantine until ${timeText(until)}`;
   const limits = `windows up to ${lengthText(maxWindow)}, clocks within ${lengthText(maxClockSkew)}`;
-  const lines = [`Namespace ${namespace} ${state} in ${registry}: layout ${layout}, ${limits}.`];
+  const lines = [`Namespace ${namespace} ${state} in ${url}: layout ${layout}, ${limits}.`];
   if (scope !== undefined) lines.push(scopeText(scope));
   if (maxWindow > assumedLimits.maxWindow) {
     const wait = lengthText(maxWindow + 2 * maxClockSkew);
@@ -84,6 +91,6 @@ function linesOf(namespace: string, registry: string, info: NamespaceInfo, scope
     );
   }
   if (until === undefined) return lines;
-  const advice = quarantineAdvice(info, { namespace, registry, clock: 0 }) ?? "Claims wait or fail.";
+  const advice = quarantineAdvice(info, { namespace, registry: flag, clock: 0 }) ?? "Claims wait or fail.";
   return [...lines, `Until then it grants nothing: this registry may have forgotten windows. ${advice}`];
 }

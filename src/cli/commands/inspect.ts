@@ -46,7 +46,14 @@ export const inspect: CliCommand = {
       ];
     });
     await output.line(table(heading, rows));
-    for (const { id, rounded } of found) if (rounded) await output.line(`${id} ${roundedNote}.`);
+    for (const [i, { id, format, rounded }] of found.entries()) {
+      if (rounded) await output.line(`${id} ${roundedNote}.`);
+      if (format !== "decimal" && reading.format === undefined) {
+        await output.line(
+          `${operands[i]} was taken for ${format}; if it is another encoding, name that with --format.`,
+        );
+      }
+    }
   },
 };
 

@@ -8,10 +8,10 @@ import {
 } from "../../ops/quarantine.ts";
 import type { CliCommand, Invocation } from "../command.ts";
 import {
-  addressOf,
   namedRegistryConfig,
   namespacesOf,
   registryConfig,
+  registryFlag,
   registrySettings,
   withRegistry,
 } from "../settings.ts";
@@ -44,14 +44,14 @@ export const quarantine: CliCommand = {
     const config = await (ends ? namedRegistryConfig(invocation) : registryConfig(invocation));
     const namespaces = await namespacesOf(ends ? others : invocation.operands, config);
     const era = endedEra(invocation, namespaces);
-    const { redacted } = addressOf(config);
+    const named = registryFlag(invocation, config);
     await withRegistry(config, async (registry) => {
       const reports: QuarantineReport[] = [];
       for (const namespace of namespaces) {
         if (era !== undefined) await endQuarantine(registry, { namespace, era });
         reports.push(await quarantineReport(registry, namespace, Date.now));
       }
-      if (!json) return output.line(reports.map((report) => textOf(report, redacted)).join("\n\n"));
+      if (!json) return output.line(reports.map((report) => textOf(report, named)).join("\n\n"));
       return oneOrList(
         output,
         reports.map((report) => ({
@@ -91,7 +91,8 @@ function endedEra({ operands, flags }: Invocation, namespaces: readonly string[]
   return era;
 }
 
-function textOf(report: QuarantineReport, registry: string): string {
+/** `named`: how a command names the registry. */
+function textOf(report: QuarantineReport, named: string | undefined): string {
   const { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock } = report;
   const ahead = hostClock - clock;
   const difference = ahead === 0 ? "the same" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead" : "behind"}`;
@@ -106,6 +107,6 @@ function textOf(report: QuarantineReport, registry: string): string {
       ["HOST CLOCK", `${timeText(hostClock)} (${difference})`],
     ],
   );
-  const advice = quarantineAdvice(report, { namespace, registry, clock });
+  const advice = quarantineAdvice(report, { namespace, registry: named, clock });
   return [facts, "", quarantineText(report, clock), ...(advice === undefined ? [] : [advice])].join("\n");
 }

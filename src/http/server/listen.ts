@@ -9,18 +9,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import { maxSocketPath } from "../../registries/daemon/address.ts";
 
-const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i;
 /** A lock older than this was left by a daemon that was killed while it started, ms: starting takes a few ms. */
 const longestStart = 2000;
 /** For how long a daemon waits for others that start on its socket, ms. A lock that is new for longer is another program's. */
 const longestWait = 10_000;
 /** Connections that may wait, as far as the kernel allows. Node's default of 511 is too few for the clients that return after a restart. */
 const backlog = 65_535;
-
-/** Whether only this machine can reach an address. */
-export function isLoopback(host: string): boolean {
-  return loopback.test(host);
-}
 
 /** Listens on an address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */
 export async function listenOnTcp(server: Server, { host, port }: { host: string; port: number }): Promise<string> {

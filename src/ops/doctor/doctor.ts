@@ -8,6 +8,7 @@ import type { Pong, Registry } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import { forecastText, Growth, layoutEnd, type PoolForecast } from "../pool/forecast.ts";
 import { storeOfRegistry } from "../../registries/index.ts";
+import type { Encryption } from "../../registries/store-kind.ts";
 import { type AddressList, AskedAddresses, differenceOf, differenceText } from "../../registries/mixed-list.ts";
 import { type CheckResult, failed, finding } from "./check.ts";
 import { scopeText } from "../../rule/scope.ts";
@@ -26,6 +27,8 @@ export interface ExamineRequest {
   readonly pool?: PoolBounds | undefined;
   /** Where the registry has several addresses. */
   readonly list?: AddressList | undefined;
+  /** Whether a network sees what is sent to the registry; undefined where nothing is. */
+  readonly encryption?: () => Promise<Encryption | undefined>;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
   /** Whether a registry is named. Otherwise it is the default file of this user. */
@@ -34,6 +37,8 @@ export interface ExamineRequest {
   readonly now: () => number;
 }
 
+const openText =
+  "The registry's server asks for no password, so the one in the registry URL keeps nobody out: whoever reaches the server can change worker IDs. Set that password there.";
 /** The share of a pool in use from which on it is time to think of a larger one. */
 const crowded = 0.8;
 /** How long before a pool is full an operator is warned, ms. */
@@ -86,7 +91,7 @@ async function checkAddresses({ list, namespace }: ExamineRequest): Promise<read
 }
 
 /** What can be checked without the registry. */
-async function checkPlace({ named, file }: ExamineRequest): Promise<readonly CheckResult[]> {
+async function checkPlace({ named, file, encryption }: ExamineRequest): Promise<readonly CheckResult[]> {
   const unnamed =
     "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host or user sees. " +
     "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
@@ -94,16 +99,42 @@ async function checkPlace({ named, file }: ExamineRequest): Promise<readonly Che
   return [
     ...(named ? [] : [finding("hosts", "warn", unnamed)]),
     ...(file === undefined ? [] : [await checkFile(file)]),
+    ...(encryption === undefined ? [] : await checkEncryption(encryption)),
     await checkSync(),
     checkProcess(),
   ];
+}
+
+async function checkEncryption(encryption: NonNullable<ExamineRequest["encryption"]>): Promise<readonly CheckResult[]> {
+  const check = "encryption";
+  try {
+    const found = await encryption();
+    switch (found?.is) {
+      case undefined:
+        return [];
+      case "encrypted":
+        return [finding(check, "ok", "What is sent to the registry is encrypted, and its certificate is checked.")];
+      case "local":
+        return [finding(check, "ok", "What is sent to the registry stays on this host.")];
+      case "unchecked": {
+        const detail = `What is sent to the registry is encrypted, but to whoever answers: its certificate is not checked. Remove ${found.setting}.`;
+        return [finding(check, "warn", detail)];
+      }
+      case "plain": {
+        const detail = `What is sent to ${found.addresses.join(", ")} is not encrypted: who sees the network reads it, with the login, and can answer in its place. Have TLS set up there, then ${found.remedy}.`;
+        return [finding(check, "warn", detail)];
+      }
+    }
+  } catch (cause) {
+    return [failed(check, cause)];
+  }
 }
 
 /** Rejects where the registry does not answer. */
 async function checkRegistry(registry: Registry, request: ExamineRequest): Promise<readonly CheckResult[]> {
   const { namespace, now } = request;
   const ping = await quickestPing(registry, now);
-  const { durability, lossy = false, schema } = ping.answer;
+  const { durability, lossy = false, schema, unguarded = false } = ping.answer;
   const reached = checkSpeed(registry, ping);
   let { maxClockSkew } = defaultLimits;
   let about: readonly CheckResult[];
@@ -134,6 +165,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
     ...(schema === undefined
       ? []
       : [finding("schema", "ok", `The stored schema has version ${schema}, which this release knows.`)]),
+    ...(unguarded ? [finding("login", "warn", openText)] : []),
     checkClock(registry, ping, maxClockSkew, now()),
     ...about,
   ];

@@ -18,7 +18,7 @@ const list = "daemons of one registry";
 export const http: StoreKind<"http", UrlParts & ShownToken> = {
   ...daemon,
   kind: "http",
-  schemes: { http: { list }, https: { list } },
+  schemes: { http: { list }, https: { list, encrypted: true } },
   grammar: urls,
   parameters: clientTlsParameters("a daemon that asks for one"),
   open: async ({ urls, token, settings }, options) =>

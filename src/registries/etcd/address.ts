@@ -15,7 +15,7 @@ const members: Scheme = { port: 2379, list: "members of one cluster" };
 
 export const etcd: StoreKind<"etcd", ServerParts> = {
   kind: "etcd",
-  schemes: { etcd: members, etcds: members },
+  schemes: { etcd: members, etcds: { ...members, encrypted: true } },
   grammar: servers,
   parameters: clientTlsParameters("a member that asks for one"),
   claimMakesNamespace: "at once",

@@ -43,6 +43,8 @@ export const kubernetes: StoreKind<"kubernetes", KubernetesParts> = {
   grammar,
   parameters,
   claimMakesNamespace: "at once",
+  encryption: async (address, operationTimeout) =>
+    (await import("./cluster.ts")).encryptionOfCluster(address, readKubernetesSettings(address), operationTimeout),
   open: async (address, options) => (await import("./registry.ts")).kubernetesRegistry(address, options),
 };
 

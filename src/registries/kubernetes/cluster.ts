@@ -3,8 +3,10 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { isLoopback } from "../../id/loopback.ts";
+import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
 import type { ClientTls } from "../client-tls.ts";
+import type { Encryption } from "../store-kind.ts";
 import type { KubernetesParts, KubernetesSettings } from "./address.ts";
 import { noAccess, noLogin } from "./errors.ts";
 
@@ -53,6 +55,21 @@ export async function findCluster(
   return isInPod
     ? clusterOfPod(parts, settings, { host, port: Number(port) }, options.clock)
     : clusterOfKubeconfig(parts, settings, options);
+}
+
+/** Whether a network sees what is sent to the API server. @throws SnowleaseError CONFIG_INVALID */
+export async function encryptionOfCluster(
+  parts: KubernetesParts,
+  settings: KubernetesSettings,
+  operationTimeout: number,
+): Promise<Encryption> {
+  const cluster = await findCluster(parts, settings, { operationTimeout, clock: systemClock });
+  const { host, port, isSecure, isVerified } = cluster;
+  if (isLoopback(host)) return { is: "local" };
+  if (!isSecure) return { is: "plain", addresses: [`${host}:${port}`], remedy: "`https:` in the kubeconfig" };
+  return isVerified
+    ? { is: "encrypted" }
+    : { is: "unchecked", setting: "`insecure-skip-tls-verify` in the kubeconfig" };
 }
 
 async function clusterOfPod(

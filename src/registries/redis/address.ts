@@ -65,7 +65,7 @@ export const redis: StoreKind<"redis", ServerParts> = {
   kind: "redis",
   schemes: {
     redis: server,
-    rediss: server,
+    rediss: { ...server, encrypted: true },
     "redis+sentinel": { port: 26_379, list: "sentinels of one primary" },
     "redis+cluster": { port: 6379, list: "nodes of one cluster" },
     "redis+unix": {},

@@ -11,7 +11,7 @@ import {
   checkWindow,
   type NamespaceLimits,
 } from "../../rule/limits.ts";
-import { notNew, presentNamespace } from "../../rule/namespace.ts";
+import { lookAdvice, notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
@@ -20,7 +20,7 @@ import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { checkEra, eraInfoOf, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
-import { openConnection } from "./connection.ts";
+import { openConnection, type RedisConnection } from "./connection.ts";
 import { durabilityOf } from "./durability.ts";
 import { databasesIn, elsewhereError, ownDatabase, placeOf } from "./elsewhere.ts";
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
@@ -52,6 +52,7 @@ export async function redisRegistry(
   // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
   const mark = eraMark();
   const database = ownDatabase(connection);
+  let unguarded: Promise<boolean> | undefined;
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
@@ -76,7 +77,8 @@ export async function redisRegistry(
       const args = { ...limits, isNew, found, mark, ...namespaceSecrets(), database: own };
       const { outcome, fields } = await scripts.run("init", namespace, args);
       if (outcome === "elsewhere") throw elsewhereError(connection, namespace, fields);
-      if (outcome === "exists") throw notNew(namespace, evidenceOf(fields, where));
+      if (outcome === "exists")
+        throw notNew(namespace, evidenceOf(fields, where), fields.has("quarantineEnd") ? lookAdvice : "");
       const info = infoOf(stateOf(fields));
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
@@ -250,7 +252,18 @@ export async function redisRegistry(
 
     async ping() {
       const { answer, config } = await scripts.ping();
-      return { clock: numberOf(answer.fields, "clock"), ...durabilityOf(settings, config), schema: schemaVersion };
+      // It is asked once: a server that was sent a wrong password may log that.
+      unguarded ??= isUnguarded(connection, address);
+      const open = await unguarded.catch(() => {
+        unguarded = undefined;
+        return false;
+      });
+      return {
+        clock: numberOf(answer.fields, "clock"),
+        ...durabilityOf(settings, config),
+        schema: schemaVersion,
+        ...(open && { unguarded: true }),
+      };
     },
 
     close: () => connection.close(),
@@ -289,6 +302,16 @@ async function together<Result>(running: readonly Promise<Result>[]): Promise<re
 /** The turns that the record of a holder may have, as an argument of a script. */
 function turnsArgument({ turn = "", nextTurn = "", sentTurns = [] }: Turns): string {
   return ` ${turn} ${nextTurn} ${sentTurns.slice(0, mostSentTurns).join(" ")} `;
+}
+
+/** Whether the server asks for no password, so that any does: the driver's way to log in does not show it. */
+async function isUnguarded(
+  connection: RedisConnection,
+  { user = "default", password }: ServerAddress,
+): Promise<boolean> {
+  if (user !== "default" || password === undefined) return false;
+  const [reply] = await connection.send(connection.deadline(), ["AUTH", password]);
+  return reply instanceof Error && /without any password|no password is set/.test(reply.message);
 }
 
 /** Why a namespace is not new. */

@@ -147,9 +147,14 @@ function argumentOf(value: ScriptArguments[string]): string | Uint8Array {
 }
 
 function quarantineError({ fields }: ScriptAnswer, namespace: string, where: string, maxLag: number): SnowleaseError {
-  const [until, clock] = [numberOf(fields, "until"), numberOf(fields, "clock")];
+  const [until, clock, end] = ["until", "clock", "quarantineEnd"].map((name) => numberOf(fields, name)) as [
+    number,
+    number,
+    number,
+  ];
   const [era, found] = [textOf(fields, "era"), textOf(fields, "namespace")];
   const retryAfterMs = Math.max(1, until - clock);
+  const refusal = { namespace, era, clock, opensAt: until, quarantineEnd: end };
   const { maxWindow, maxClockSkew } = assumedLimits;
   const longest = maxWindow + 2 * maxClockSkew + maxLag;
   const named = `namespace \`${namespace}\``;
@@ -163,6 +168,6 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
     retryAfterMs <= longest
       ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
       : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
-  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(namespace, era, until, found === "unknown")}`;
-  return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until, clock });
+  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(refusal, found === "unknown")}`;
+  return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until, quarantineEnd: end, clock });
 }
