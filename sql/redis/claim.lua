@@ -2,7 +2,7 @@
 --
 -- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
 --   receipt ('': there is none) | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
---   | refused info | quarantine until clock era quarantineEnd namespace | look N:fence process... (say which of these processes of the caller's place are alive)
+--   | refused info | quarantine until clock era quarantineEnd maxClockSkew namespace | look N:fence process... (say which of these processes of the caller's place are alive)
 --   | unfiled (claim again: each call files some records) | elsewhere databases (their numbers: the caller may mean one of these)
 -- include: namespace elsewhere quarantine records marks receipts unused pins bands foreign
 

@@ -1,6 +1,6 @@
 -- Reads what is fixed for a namespace.
 --
--- answers: found info | absent | quarantine until clock era quarantineEnd namespace
+-- answers: found info | absent | quarantine until clock era quarantineEnd maxClockSkew namespace
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys

@@ -1,7 +1,7 @@
 -- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
 -- quarantine, unless an operator says that it never existed.
 --
--- answers: ready info | exists key quarantineEnd? | elsewhere databases (their numbers: the caller may mean one of these)
+-- answers: ready info | exists key quarantineEnd? lasts? | elsewhere databases (their numbers: the caller may mean one of these)
 -- include: namespace elsewhere quarantine unused
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -37,7 +37,7 @@ end
 -- Before new limits are set: windows that still stand were granted under the old ones.
 checkQuarantine(maxLag, mark)
 if isNew == '1' and meta.quarantineEnd > 0 then
-  return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd }
+  return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd, 'lasts', now < meta.opensAt and '1' or '0' }
 end
 if meta.layout == nil then
   makeNamespace(layout, maxWindow or usualMaxWindow, maxClockSkew or meta.maxClockSkew, id, receiptKey)

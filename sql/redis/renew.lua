@@ -1,7 +1,7 @@
 -- Raises the end and the checkpoint of a claim that the caller still holds: `decideRenewal` in rule/verdict.ts.
 --
 -- answers: renewed, and without names: clock from until turn (false: there is none) receipt ('': there is none)
---   | lost reason doubtFrom? doubtUntil? | refused info record? | quarantine until clock era quarantineEnd namespace
+--   | lost reason doubtFrom? doubtUntil? | refused info record? | quarantine until clock era quarantineEnd maxClockSkew namespace
 -- include: namespace quarantine records marks receipts
 
 -- KEYS[1]: the prefix of the namespace's keys

@@ -23,6 +23,7 @@ interface ExplainQuery {
 
 interface ExplainAnswer extends IdParts {
   readonly id: string;
+  readonly format: string;
   readonly layout: string;
   readonly time: string;
   readonly holders: readonly HistoryJson[];
@@ -69,6 +70,7 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   }),
   answer: answer<ExplainAnswer>({
     id: z.string().describe("The ID in decimal."),
+    format: z.string().describe("The encoding as which the ID of the path was read."),
     layout: z.string(),
     timestamp: z.int().describe("When the tick of the ID begins, Unix ms."),
     time: z.iso.datetime(),

@@ -1,6 +1,7 @@
 import type { Config } from "../config/config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
+import { shellWord } from "../id/shell-word.ts";
 import { Layout } from "../id/layout.ts";
 import type { Registry } from "../rule/registry.ts";
 import { checkLayout, type NamespaceInfo } from "../rule/limits.ts";
@@ -54,11 +55,6 @@ export function registryFlag({ flags }: Invocation, config: Config): string | un
   if (level === "file") return file === undefined ? "" : `--config ${shellWord(String(file))}`;
   const { redacted } = addressOf(config);
   return (flags.get("registry") ?? redacted) === redacted ? `--registry ${shellWord(redacted)}` : undefined;
-}
-
-/** A text as one word of a shell's command line. */
-function shellWord(text: string): string {
-  return /^[\w:/.@,%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /**

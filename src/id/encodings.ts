@@ -212,7 +212,7 @@ function spoiled(text: unknown): string {
   if (typeof text !== "string" || text.length > 40) return "";
   if (/^[+-]?\d+(?:[.,]\d*)?(?:e\+?\d+)?$/i.test(text) && /[.,e]/i.test(text))
     return " (a program that keeps 53 bits, such as a spreadsheet, seems to have rounded it: its last digits are lost; take it from where it is stored as text or as an integer of 64 bits)";
-  if (/^0x[0-9a-f]+$/i.test(text)) return " (hex is written without `0x`, and its format is named: hex)";
+  if (/^0x[0-9a-f]+$/i.test(text)) return " (write hex without `0x`, in lower case, and name its format: hex)";
   if (/^-\d+$/.test(text)) return " (an ID is never negative: one that a program cut to 32 bits may be)";
   return "";
 }

@@ -1,11 +1,14 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
-import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
-import { endCommand, isEnded } from "../rule/quarantine.ts";
+import { assumedLimits, type EraInfo, type NamespaceInfo } from "../rule/limits.ts";
+import { canBeShortened, endCommand } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
+/** What an operator is told of a namespace and its quarantine. */
+type Quarantined = Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil" | "maxClockSkew">;
+
 /** A namespace's era and quarantine, and the clocks by which an operator judges them. Times in Unix ms. */
-export interface QuarantineReport extends Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil"> {
+export interface QuarantineReport extends Quarantined {
   readonly namespace: string;
   /** The registry's. */
   readonly clock: number;
@@ -19,24 +22,22 @@ export async function quarantineReport(
   namespace: string,
   now: () => number,
 ): Promise<QuarantineReport> {
-  const { id, era, quarantineEnd, quarantineUntil } = await describedOrNoted(registry, namespace);
+  const { id, era, quarantineEnd, quarantineUntil, maxClockSkew } = await describedOrNoted(registry, namespace);
   const sent = now();
   const { clock } = await registry.ping();
   const hostClock = Math.round((sent + now()) / 2);
-  return { namespace, id, era, quarantineEnd, quarantineUntil, clock, hostClock };
+  return { namespace, id, era, quarantineEnd, quarantineUntil, maxClockSkew, clock, hostClock };
 }
 
 /** A Redis can have a note of a quarantine alone: it refuses to describe the namespace until the quarantine has passed. */
-async function describedOrNoted(
-  registry: Registry,
-  namespace: string,
-): Promise<Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil">> {
+async function describedOrNoted(registry: Registry, namespace: string): Promise<Quarantined> {
   try {
     return await knownNamespace(registry, namespace);
   } catch (error) {
-    const { until, quarantineEnd = until, era } = isSnowleaseError(error, "QUARANTINE") ? error.details : {};
+    const { until, quarantineEnd = until, era, ...noted } = isSnowleaseError(error, "QUARANTINE") ? error.details : {};
     if (typeof until !== "number" || typeof quarantineEnd !== "number") throw error;
-    return { quarantineEnd, quarantineUntil: until, ...(typeof era === "string" && { era }) };
+    const maxClockSkew = Number(noted["maxClockSkew"] ?? assumedLimits.maxClockSkew);
+    return { quarantineEnd, quarantineUntil: until, maxClockSkew, ...(typeof era === "string" && { era }) };
   }
 }
 
@@ -65,14 +66,18 @@ async function knownNamespace(registry: Registry, namespace: string): Promise<Na
   );
 }
 
+/** A quarantine as an operator looks at it. */
+type QuarantineView = EraInfo & Pick<NamespaceInfo, "maxClockSkew">;
+
 /** The quarantine of a namespace as a text for operators. `clock`: the registry's, Unix ms. */
-export function quarantineText({ quarantineEnd, quarantineUntil = 0 }: EraInfo, clock: number): string {
+export function quarantineText(look: QuarantineView, clock: number): string {
+  const { quarantineEnd, quarantineUntil = 0, maxClockSkew } = look;
   if (quarantineEnd === undefined && quarantineUntil <= clock) return "There was no quarantine.";
   const end = quarantineEnd ?? quarantineUntil;
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
   if (quarantineUntil > clock) {
     const left = lengthText(quarantineUntil - clock);
-    if (isEnded({ clock, opensAt: quarantineUntil, quarantineEnd: end }))
+    if (quarantineUntil < end && !canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew }))
       return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;
     return (
       `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: the store may have forgotten windows that it granted ` +
@@ -85,7 +90,7 @@ export function quarantineText({ quarantineEnd, quarantineUntil = 0 }: EraInfo, 
 
 /** What an operator may do in a quarantine, with the command; undefined where nothing is left to do. `registry`: how the command names it. Default: with the word URL. */
 export function quarantineAdvice(
-  { quarantineUntil = 0, quarantineEnd = quarantineUntil, era }: EraInfo,
+  { quarantineUntil = 0, era, maxClockSkew }: QuarantineView,
   {
     namespace,
     registry,
@@ -93,6 +98,6 @@ export function quarantineAdvice(
   }: { readonly namespace: string; readonly registry?: string | undefined; readonly clock: number },
 ): string | undefined {
   if (quarantineUntil <= clock || era === undefined) return undefined;
-  if (isEnded({ clock, opensAt: quarantineUntil, quarantineEnd })) return undefined;
+  if (!canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew })) return undefined;
   return `Wait. Or, if each process that got a worker ID of this namespace from this store before has stopped, or none ever did: ${endCommand(namespace, era, registry)}`;
 }

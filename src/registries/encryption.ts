@@ -1,5 +1,5 @@
-import { isLoopback } from "../id/loopback.ts";
 import { storeOf, type RegistryAddress } from "./index.ts";
+import { isLoopback } from "./loopback.ts";
 import type { Encryption } from "./store-kind.ts";
 import { shownUrl, whereOf } from "./url.ts";
 
@@ -27,7 +27,9 @@ export async function encryptionOf(
   if (ways === undefined) return undefined;
   const settings = "settings" in address ? address.settings : {};
   const hasTls = parameters["tls"]?.read(settings["tls"] ?? "") === true;
-  const seen = ways.filter(({ host }) => host !== undefined && !isLoopback(host));
+  const seen = ways.filter(
+    ({ scheme, host }) => host !== undefined && !(isLoopback(host) && !schemes[scheme]?.announces),
+  );
   if (seen.length === 0) return { is: "local" };
   const plain = seen.filter(({ scheme }) => !hasTls && schemes[scheme]?.encrypted !== true);
   if (plain.length === 0) return { is: "encrypted" };

@@ -14,6 +14,8 @@ export interface Scheme {
   readonly port?: number;
   /** Requests are sent with TLS in any case. */
   readonly encrypted?: true;
+  /** The addresses of a URL name other servers, to which most requests go. */
+  readonly announces?: true;
   /** What all addresses of a list are, such as "members of one cluster". Absent: an address names one. */
   readonly list?: string;
   /** What to write in place of a list, where people expect one. */

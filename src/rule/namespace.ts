@@ -23,29 +23,29 @@ const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
 export async function checkNew(
   registry: Pick<Registry, "workers">,
   { namespace, new: isNew = false }: InitRequest,
-  { quarantineEnd }: NamespaceInfo,
+  { quarantineEnd, quarantineUntil }: NamespaceInfo,
 ): Promise<void> {
   if (!isNew) return;
-  checkUnnoted(namespace, quarantineEnd);
+  checkUnnoted(namespace, quarantineEnd, quarantineUntil !== undefined);
   for (const state of ours) {
     const [found] = await registry.workers(namespace, { state, limit: 1 });
     if (found !== undefined) throw notNew(namespace, `worker ${found.workerId} of it was used or is pinned`);
   }
 }
 
-/** Refuses `new` where the end of a quarantine is noted, before a namespace is made. @throws SnowleaseError CONFIG_INVALID */
-export function checkUnnoted(namespace: string, quarantineEnd: number | undefined): void {
+/**
+ * Refuses `new` where the end of a quarantine is noted, before a namespace is made. `isShown`: it lasts, and operators can look at it.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export function checkUnnoted(namespace: string, quarantineEnd: number | undefined, isShown: boolean = false): void {
   if (quarantineEnd === undefined) return;
-  throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`, lookAdvice);
+  throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`, isShown);
 }
 
-/** What to do about a quarantine that shows that a namespace is not new. */
-export const lookAdvice: string =
-  "`snowlease quarantine` shows how long it lasts and what ends it, also where the namespace never had a holder; or ";
-
-/** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. */
-export function notNew(namespace: string, evidence: string, advice: string = ""): SnowleaseError {
+/** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. `isShown`: a quarantine that lasts, and that operators can look at. */
+export function notNew(namespace: string, evidence: string, isShown: boolean = false): SnowleaseError {
+  const look = isShown ? "run `snowlease quarantine`, which shows how long it lasts and what ends it, or " : "";
   return configInvalid(
-    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ${advice}ask again without \`new\` (of the command line, \`--new\`).`,
+    `Namespace \`${namespace}\` is not new: ${evidence}; nothing was changed; ${look}ask again without \`new\` (of the command line, \`--new\`).`,
   );
 }

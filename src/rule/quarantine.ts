@@ -1,7 +1,8 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
+import { shellWord } from "../id/shell-word.ts";
 import type { Era, NamespaceState } from "./era.ts";
-import { assumedLimits, type EraInfo, type NamespaceInfo } from "./limits.ts";
+import type { EraInfo, NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
 import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest, SeparateRequest } from "./registry.ts";
 import { type InQuarantine, isInQuarantine } from "./verdict.ts";
@@ -37,29 +38,27 @@ export function quarantineError(title: string, refusal: Omit<InQuarantine, "outc
   return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until: opensAt });
 }
 
+/** A wait for the end of a quarantine. `maxClockSkew`: of the namespace, or the assumed one. */
+type Wait = Pick<InQuarantine, "clock" | "opensAt" | "maxClockSkew">;
+
 /** What ends a quarantine, as the end of a message. `isNew`: the namespace may be one that never existed. */
-export function waysOut(
-  refusal: Pick<InQuarantine, "namespace" | "era" | "clock" | "opensAt" | "quarantineEnd">,
-  isNew: boolean = false,
-): string {
+export function waysOut(refusal: Wait & Pick<InQuarantine, "namespace" | "era">, isNew: boolean = false): string {
   const { namespace, era, opensAt } = refusal;
-  if (isEnded(refusal)) return `An operator has ended the quarantine: wait until ${timeText(opensAt)}.`;
+  const wait = `Wait until ${timeText(opensAt)}`;
+  if (!canBeShortened(refusal)) return `${wait}.`;
   const never = isNew ? ", or if none ever did" : "";
-  return `Wait until ${timeText(opensAt)}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
+  return `${wait}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
 }
 
-/** Whether an operator has ended a quarantine, and the wait that is left is one that nobody ends: see `openedEra`. */
-export function isEnded({
-  clock,
-  opensAt,
-  quarantineEnd,
-}: Pick<InQuarantine, "clock" | "opensAt" | "quarantineEnd">): boolean {
-  return opensAt < quarantineEnd && opensAt - clock <= 2 * assumedLimits.maxClockSkew + 1;
+/** Whether an operator's word makes a wait shorter: see `openedEra`. It does so once. */
+export function canBeShortened({ clock, opensAt, maxClockSkew }: Wait): boolean {
+  return opensAt - clock > 2 * maxClockSkew + 1;
 }
 
 /** The command that ends a quarantine early. `registry`: how it names the registry; empty where it finds it by itself. */
 export function endCommand(namespace: string, era: string, registry: string = "--registry URL"): string {
-  return `snowlease quarantine end ${registry} --namespace ${namespace} --era ${era} --i-know`.replace("  ", " ");
+  const words = [registry, `--namespace ${namespace}`, `--era ${shellWord(era)}`, "--i-know"];
+  return ["snowlease quarantine end", ...words.filter((word) => word !== "")].join(" ");
 }
 
 /** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */
@@ -72,7 +71,8 @@ export function answerOrError<Answer extends { readonly outcome: string }>(
 
 /** @throws SnowleaseError QUARANTINE before its end. */
 export function checkQuarantine(state: NamespaceState, namespace: string, title: string): void {
-  if (state.clock < state.opensAt) throw quarantineError(title, { namespace, ...state });
+  if (state.clock >= state.opensAt) return;
+  throw quarantineError(title, { namespace, ...state, maxClockSkew: state.info.maxClockSkew });
 }
 
 /**

@@ -1,4 +1,5 @@
 import { type Era, type EraMark, nextEra } from "./era.ts";
+import { assumedLimits } from "./limits.ts";
 import { isUncovered, type Receipt } from "./receipt.ts";
 import type { Lost, ReleaseRequest, RenewRequest } from "./registry.ts";
 import { receiptIn, type Verdict } from "./verdict.ts";
@@ -23,10 +24,11 @@ export function decideUnknownRenewal(unknown: UnknownNamespace, request: RenewRe
   if (receipt === undefined) return { answer: { outcome: "lost" } };
   const begins = eraToNote(unknown, receipt, mark);
   const { clock, noted } = unknown;
-  const { era, opensAt, quarantineEnd } = begins ?? noted ?? noEra;
+  const { era, opensAt } = begins ?? noted ?? noEra;
   if (clock >= opensAt) return { begins, answer: { outcome: "lost", reason: "forgotten" } };
   const { namespace } = request;
-  return { begins, answer: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd, isUnknown: true } };
+  const { maxClockSkew } = assumedLimits;
+  return { begins, answer: { outcome: "quarantine", namespace, era, clock, opensAt, maxClockSkew, isUnknown: true } };
 }
 
 /** Decides a release: a process that ends does not wait for the end of a quarantine. `begins`: as above. */

@@ -26,8 +26,10 @@ export interface Verdict<Answer> {
 }
 
 /** The answer to a request that has to wait for the end of a quarantine: `quarantineError`. */
-export interface InQuarantine extends Pick<NamespaceState, "clock" | "era" | "opensAt" | "quarantineEnd"> {
+export interface InQuarantine extends Pick<NamespaceState, "clock" | "era" | "opensAt"> {
   readonly outcome: "quarantine";
+  /** Of the namespace, or the assumed one: `NamespaceLimits`. */
+  readonly maxClockSkew: number;
   readonly namespace: string;
   /** Whether the store has no such namespace. */
   readonly isUnknown?: boolean;
@@ -61,7 +63,7 @@ function judgeRenewal(
   request: RenewRequest,
   { receipt, isEvidence }: Proof,
 ): Verdict<Renewal | Lost> {
-  const { clock, info, era, opensAt, quarantineEnd } = state;
+  const { clock, info, era, opensAt } = state;
   const { namespace } = request;
   const before = withEndOf(receipt, stored, request);
   const holds = isHolders(before, request);
@@ -70,7 +72,8 @@ function judgeRenewal(
     if (!isEvidence) return lostBeside(receipt, before, request, receipt.until, clock);
     if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
   }
-  if (clock < opensAt) return { answer: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd } };
+  if (clock < opensAt)
+    return { answer: { outcome: "quarantine", namespace, era, clock, opensAt, maxClockSkew: info.maxClockSkew } };
   checkWindow(request.window, info);
   checkSkew(request.clock, clock, info);
   if (!holds) {
@@ -166,9 +169,10 @@ export function admitClaim(
   const recall = readReceipt(request.recall);
   const begins = recall && recalledEra(state, view.byId(recall.workerId), recall, mark);
   const { namespace } = request;
-  const { era, opensAt, quarantineEnd } = begins ?? state;
+  const { era, opensAt } = begins ?? state;
+  const { maxClockSkew } = info;
   if (clock < opensAt) {
-    return { begins, refusal: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd } };
+    return { begins, refusal: { outcome: "quarantine", namespace, era, clock, opensAt, maxClockSkew } };
   }
   checkLimits(namespace, request.limits ?? {}, info);
   checkClaim(request, clock, info);

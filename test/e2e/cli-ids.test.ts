@@ -143,19 +143,17 @@ describe("inspect", () => {
   });
 
   test("says for which encoding it took a text, unless that is decimal or named", async () => {
-    const taken = (text: string, name: string): string =>
-      `${text} was taken for ${name}; if it is another encoding, name that with --format.`;
     const lines = async (...args: string[]): Promise<string[]> =>
       (await sandbox.read(["inspect", ...args])).trimEnd().split("\n").slice(1);
     const own = "1278549019894743040";
-    expect((await lines("abc", own, "a00000000000")).slice(3)).toEqual([
-      taken("abc", "base62"),
-      taken("a00000000000", "base36"),
+    expect((await lines("abc", own, "abd", "a00000000000")).slice(4)).toEqual([
+      "Read as base62: abc and 1 more. --format names another encoding.",
+      "Read as base36: a00000000000. --format names another encoding.",
     ]);
     expect(await lines("--format", "hex", "abc")).toEqual([expect.stringMatching(/^2748 /)]);
     expect(await lines("5")).toHaveLength(1);
     const hex = await sandbox.run(["inspect", "0x11be499ac8c00000"]);
-    expect(hex).toMatchObject({ code: 2, stderr: expect.stringContaining("hex is written without `0x`") as string });
+    expect(hex).toMatchObject({ code: 2, stderr: expect.stringContaining("write hex without `0x`") as string });
   });
 
   test("asks for a time where the timestamp wraps", async () => {

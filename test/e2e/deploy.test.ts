@@ -239,6 +239,9 @@ test("the pods of the StatefulSet get the numbers of their names, and are told w
   const stranger = await sandbox.run(["id", "-n", "1"], { env: pod("orders-2", "other") });
   expect(stranger).toMatchObject({ stdout: "", stderr: expect.stringContaining("UNAUTHORIZED") as string });
   expect(await sandbox.read(["id", "-n", "1"], { env: pod("orders-2") })).toMatch(/^\d+\n$/);
+  // Its program would outlive it.
+  holder.signal("SIGTERM");
+  await holder.ended;
 });
 
 test("the Dockerfile copies all that the image needs of what is published and not made, and sees nothing else of this folder", () => {

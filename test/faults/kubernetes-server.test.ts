@@ -90,7 +90,10 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "an API se
       setting: "`insecure-skip-tls-verify` in the kubeconfig",
     });
     expect(await at("http://10.0.0.1:8001")).toMatchObject({ is: "plain", addresses: ["10.0.0.1:8001"] });
-    await expect(at("nowhere")).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    await expect(at("nowhere")).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("it prints no usable `clusters.0.cluster.server`") as string,
+    });
   });
 
   test("serves a pod, by the files of its service account, which are read again", async () => {

@@ -144,7 +144,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
       const refused = await init("--new");
       expect(refused).toMatchObject({ code: 2 });
       expect(refused.stderr).toContain(`notes a quarantine of it, until ${iso}; `);
-      expect(refused.stderr).toContain("; `snowlease quarantine` shows how long it lasts and what ends it, ");
+      expect(refused.stderr).toContain(
+        "; run `snowlease quarantine`, which shows how long it lasts and what ends it, or ask ",
+      );
       const { code, message } = await failure(claim());
       expect([code, message]).toEqual(["QUARANTINE", expect.not.stringMatching(/\binit/)]);
       expect(message).toContain(
@@ -186,7 +188,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
         /An operator ended the quarantine that was to last until .*: the store grants again in \d+ s, at \S+\.\n$/,
       );
       const ended = await failure(claim());
-      expect(ended.message).toMatch(/ An operator has ended the quarantine: wait until \S+\.$/);
+      expect(ended.message).toMatch(/, until such windows have passed\. Wait until \S+\.$/);
+      const made = await init();
+      expect(made.stdout).toMatch(/ is in quarantine until [^]* Claims wait or fail\.\n$/);
       expect(ended.details.retryAfterMs).toBeLessThanOrEqual(2 * assumedLimits.maxClockSkew + 1);
       // The claim that comes behind it makes the namespace, in the layout of its program.
       const claims = ["--registry", url, "--namespace", namespace, "--layout", layout, "--claim-timeout", "60s"];

@@ -81,17 +81,17 @@ function makeBase(root: string, tar: string): void {
   const which = (name: string): string =>
     realpathSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim());
   const programs = ["sh", "ln", "mkdir", "chown", "env"].map((name) => [which(name), `bin/${name}`] as const);
-  // Comes with the engine's package.
-  const init = [which("tini"), "usr/bin/tini"] as const;
   // What a Node without SQLite loads in its place needs some, too.
   const folder = "node_modules/@libsql";
   const addons = readdirSync(folder).filter((name) => name.endsWith("-gnu"));
   const libraries = addons.map((name) => [join(folder, name, "index.node"), `opt/${name}`] as const);
-  for (const [from, to] of [...programs, init, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
+  for (const [from, to] of [...programs, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
     add(from, to);
     for (const [library] of execFileSync("ldd", [from], { encoding: "utf8" }).matchAll(/\/\S+/g)) add(library, library);
   }
   add(which("env"), "usr/bin/env");
+  // Comes with the engine's package, and needs no library.
+  add(which("tini-static"), "usr/bin/tini-static");
   add("/etc/ssl/certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt");
   // Where this machine's npm fetches packages.
   if (existsSync(join(homedir(), ".npmrc"))) add(join(homedir(), ".npmrc"), "root/.npmrc");

@@ -100,16 +100,16 @@ describe("the doctor", () => {
   });
 
   test.each([
-    [{ is: "encrypted" }, "ok", /is encrypted, and its certificate is checked\.$/],
+    [{ is: "encrypted" }, "ok", /is encrypted, and the certificate is checked\.$/],
     [{ is: "local" }, "ok", /stays on this host\.$/],
     [
       { is: "plain", addresses: ["a:1", "b:2"], remedy: "`tls=true` in the registry URL" },
       "warn",
-      /sent to a:1, b:2 is not encrypted: .*, then `tls=true` in the registry URL\.$/,
+      /sent to a:1, b:2 is not encrypted: .*, then write `tls=true` in the registry URL\.$/,
     ],
-    [{ is: "unchecked", setting: "`x` in y" }, "warn", /to whoever answers: .* Remove `x` in y\.$/],
+    [{ is: "unchecked", setting: "`x` in y" }, "warn", /is not checked, .* Remove `x` in y\.$/],
   ] as const)("tells whether a network sees what is sent: %o", async (found, status, detail) => {
-    const asked = { encryption: async () => found };
+    const asked = { sent: { to: "the registry", encryption: async () => found } } as const;
     const expected = { check: "encryption", status, detail: expect.stringMatching(detail) as string };
     expect((await examined(asked))["encryption"]).toEqual(expected);
     // Also where the registry is away.
@@ -120,12 +120,18 @@ describe("the doctor", () => {
   });
 
   test("says nothing of a network where nothing is sent, and why it is not known", async () => {
-    expect((await examined({ encryption: async () => undefined }))["encryption"]).toBeUndefined();
+    expect(
+      (await examined({ sent: { to: "the registry", encryption: async () => undefined } }))["encryption"],
+    ).toBeUndefined();
     const encryption = async (): Promise<never> => {
       throw new SnowleaseError("CONFIG_INVALID", "There is no kubeconfig.");
     };
-    const { encryption: found } = await examined({ encryption });
+    const { encryption: found } = await examined({ sent: { to: "the registry", encryption } });
     expect(found).toMatchObject({ status: "fail", detail: "CONFIG_INVALID: There is no kubeconfig." });
+    const behind = await examined({ sent: { to: "the daemon", encryption: async () => ({ is: "local" }) } });
+    expect(behind["encryption"]?.detail).toMatch(
+      /sent to the daemon stays on this host\. What the daemon sends to its own /,
+    );
   });
 
   test("warns of a password that keeps nobody out", async () => {
@@ -169,6 +175,28 @@ describe("the doctor", () => {
     const { id: _, era: __, ...older } = info;
     const without = await examined(remote({ describe: async () => older }));
     expect(without["era"]).toMatchObject({ status: "warn", detail: expect.stringContaining("has no id") as string });
+  });
+
+  test("names the command that ends a quarantine, unless that changes nothing any more", async () => {
+    const limits = { maxWindow: 120_000, maxClockSkew: 30_000 };
+    await registry.init({ namespace: "default", layout: defaultLayout.fingerprint, ...limits });
+    const detail = async (): Promise<string | undefined> =>
+      (await examined({ flag: "--registry a:b" }))["quarantine"]?.detail;
+    await beginQuarantine(registry, "default", clock.now);
+    const { era = "" } = (await registry.describe("default")) ?? {};
+    const command = `snowlease quarantine end --registry a:b --namespace default --era ${era} --i-know`;
+    expect(await detail()).toMatch(/^In quarantine for another 3 min, .* Wait\. Or, /);
+    expect(await detail()).toContain(command);
+    // As long as the namespace tolerates clocks that differ.
+    await registry.endQuarantine?.({ namespace: "default", era });
+    expect(await detail()).toMatch(/^An operator ended the quarantine .* again in 1 min 1 s, at \S+Z\.$/);
+
+    await clock.advance(300_000);
+    await beginQuarantine(registry, "default", clock.now);
+    await clock.advance(119_998);
+    expect(await detail()).toContain("snowlease quarantine end ");
+    await clock.advance(1);
+    expect(await detail()).toMatch(/^In quarantine for another 1 min 1 s, .* goes on by itself\.$/);
   });
 
   test("says how long a quarantine lasts, and when it was", async () => {

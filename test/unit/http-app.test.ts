@@ -459,6 +459,7 @@ describe("GET ids/{id}", () => {
     expect(status).toBe(200);
     expect(body).toMatchObject({
       id: String(id),
+      format: "decimal",
       layout: layouts.westid.fingerprint,
       timestamp: api.clock.now(),
       time: "2023-11-14T22:13:20.000Z",
@@ -468,7 +469,7 @@ describe("GET ids/{id}", () => {
       holders: [{ workerId: 0, fence: 1, host: "a", ip: "192.0.2.7", pid: 12, instance: "blue" }],
     });
     const hex = await api.call("GET", `/v1/orders/ids/${id.toString(16)}?format=hex`);
-    expect(hex.body).toEqual(body);
+    expect(hex.body).toEqual({ ...(body as object), format: "hex" });
   });
 
   test("says that nobody held it", async () => {

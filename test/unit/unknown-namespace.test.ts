@@ -32,8 +32,9 @@ describe("a holder of a namespace that does not exist", () => {
   test("begins a quarantine for the name, as long as its receipt says, and waits for its end", () => {
     const { begins, answer } = decideUnknownRenewal(nothing, renewal(receiptText()), mark);
     expect(begins).toEqual(noted);
-    const unknown = { namespace: "orders", isUnknown: true };
-    expect(answer).toEqual({ outcome: "quarantine", clock: now, ...noted, ...unknown });
+    const { era, opensAt } = noted;
+    const unknown = { namespace: "orders", maxClockSkew: 10_000, isUnknown: true };
+    expect(answer).toEqual({ outcome: "quarantine", clock: now, era, opensAt, ...unknown });
     const later = { clock: now + length - 1, noted };
     const again = decideUnknownRenewal(later, renewal(receiptText()), mark);
     expect(again).toEqual({ begins: undefined, answer: { ...answer, clock: later.clock } });

@@ -85,7 +85,7 @@ const toldToWait = (era: string, opensAt = now + 5000): object => ({
   era,
   clock: now,
   opensAt,
-  quarantineEnd: opensAt,
+  maxClockSkew: limits.maxClockSkew,
 });
 
 describe("a renewal", () => {

@@ -63,7 +63,8 @@ end
 local function inQuarantine()
   local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
   return {
-    'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd, 'namespace', known,
+    'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd,
+    'maxClockSkew', meta.maxClockSkew, 'namespace', known,
   }
 end
 

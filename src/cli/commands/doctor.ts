@@ -1,7 +1,7 @@
 import { configInvalid } from "../../id/errors.ts";
 import { examine } from "../../ops/doctor/doctor.ts";
 import { encryptionOf } from "../../registries/encryption.ts";
-import { listOf } from "../../registries/index.ts";
+import { listOf, storeOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
 import { warned } from "../exit-codes.ts";
 import { table } from "../terminal/output.ts";
@@ -10,6 +10,7 @@ import {
   namedRegistryConfig,
   openConfigured,
   registryConfig,
+  registryFlag,
   registrySettings,
   withRegistry,
 } from "../settings.ts";
@@ -53,7 +54,11 @@ export const doctor: CliCommand = {
       layout: sources.layout === undefined ? undefined : layout,
       pool: sources.pool === undefined && sources.datacenter === undefined ? undefined : pool,
       list: listOf(address, { operationTimeout }),
-      encryption: () => encryptionOf(address, operationTimeout),
+      sent: {
+        to: storeOf(address).registryKind === "daemon" ? "the daemon" : "the registry",
+        encryption: () => encryptionOf(address, operationTimeout),
+      },
+      flag: registryFlag(invocation, config),
       file: address.kind === "sqlite" ? address.path : undefined,
       now: Date.now,
     });

@@ -37,10 +37,11 @@ export const explain: CliCommand = {
 };
 
 /** As the daemon's API has it. */
-function asJson({ id, layout, parts, holders, unheld, rounded }: Explanation): object {
+function asJson({ id, format, layout, parts, holders, unheld, rounded }: Explanation): object {
   const time = timeText(parts.timestamp);
   return {
     id: String(id),
+    format,
     layout: layout.fingerprint,
     time,
     ...parts,
@@ -60,7 +61,9 @@ function asText({ id, format, parts, holders, unheld, rounded, clock }: Explanat
     return printable(`${holderText(row.holder)}; ${facts}`);
   });
   return linesOf(
-    format === "decimal" || named !== undefined ? String(id) : `${id} (taken for ${format}; --format names another)`,
+    format === "decimal" || named !== undefined
+      ? String(id)
+      : `${id} (read as ${format}; --format names another encoding)`,
     `  time       ${timeText(timestamp)} (${timestamp})`,
     `  worker ID  ${workerId}${split.length > 1 ? ` (${split.join(", ")})` : ""}`,
     rollback !== undefined && `  rollback   ${rollback}`,

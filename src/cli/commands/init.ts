@@ -63,7 +63,10 @@ export const init: CliCommand = {
         const info = await registry.init({ namespace, layout: layout.fingerprint, ...limits, ...words });
         const scope = await registry.scope?.(namespace);
         if (json) made.push({ namespace, registry: address.redacted, ...info, scope });
-        else for (const line of linesOf(namespace, shown, info, scope)) await output.line(line);
+        else {
+          const clock = info.quarantineUntil === undefined ? 0 : (await registry.ping()).clock;
+          for (const line of linesOf(namespace, { ...shown, clock }, info, scope)) await output.line(line);
+        }
       }
       if (json) await oneOrList(output, made);
     } finally {
@@ -72,10 +75,10 @@ export const init: CliCommand = {
   },
 };
 
-/** What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. */
+/** What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. `clock`: the registry's, Unix ms. */
 function linesOf(
   namespace: string,
-  { url, flag }: { readonly url: string; readonly flag: string | undefined },
+  { url, flag, clock }: { readonly url: string; readonly flag: string | undefined; readonly clock: number },
   info: NamespaceInfo,
   scope: string | undefined,
 ): string[] {
@@ -91,6 +94,6 @@ function linesOf(
     );
   }
   if (until === undefined) return lines;
-  const advice = quarantineAdvice(info, { namespace, registry: flag, clock: 0 }) ?? "Claims wait or fail.";
+  const advice = quarantineAdvice(info, { namespace, registry: flag, clock }) ?? "Claims wait or fail.";
   return [...lines, `Until then it grants nothing: this registry may have forgotten windows. ${advice}`];
 }

@@ -46,13 +46,13 @@ export const inspect: CliCommand = {
       ];
     });
     await output.line(table(heading, rows));
-    for (const [i, { id, format, rounded }] of found.entries()) {
-      if (rounded) await output.line(`${id} ${roundedNote}.`);
-      if (format !== "decimal" && reading.format === undefined) {
-        await output.line(
-          `${operands[i]} was taken for ${format}; if it is another encoding, name that with --format.`,
-        );
-      }
+    for (const { id, rounded } of found) if (rounded) await output.line(`${id} ${roundedNote}.`);
+    if (reading.format !== undefined) return;
+    for (const format of new Set(found.map((one) => one.format))) {
+      if (format === "decimal") continue;
+      const texts = operands.filter((_, i) => found[i]?.format === format);
+      const what = texts.length === 1 ? texts[0] : `${texts[0]} and ${texts.length - 1} more`;
+      await output.line(`Read as ${format}: ${what}. --format names another encoding.`);
     }
   },
 };

@@ -15,9 +15,9 @@ const fewIds = 100;
 export function explainRoute({ registry }: AppContext): Route {
   return route(ids.explain, async ({ namespace, id, query }) => {
     const found = await explain(registry, namespace, id, query);
-    const { layout, parts, holders, unheld, rounded } = found;
+    const { format, layout, parts, holders, unheld, rounded } = found;
     const time = new Date(parts.timestamp).toISOString();
-    const made = { id: String(found.id), layout: layout.fingerprint, time, ...parts };
+    const made = { id: String(found.id), format, layout: layout.fingerprint, time, ...parts };
     return {
       ...made,
       holders: holders.map(historyJson),

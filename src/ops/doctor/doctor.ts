@@ -17,6 +17,13 @@ import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
 
+/** Where the address of a registry leads. */
+interface Sent {
+  readonly to: "the daemon" | "the registry";
+  /** Whether a network sees it; undefined where nothing is sent. */
+  encryption(): Promise<Encryption | undefined>;
+}
+
 export interface ExamineRequest {
   /** Opens the registry; it is closed in the end. */
   readonly open: () => Promise<Registry>;
@@ -27,8 +34,10 @@ export interface ExamineRequest {
   readonly pool?: PoolBounds | undefined;
   /** Where the registry has several addresses. */
   readonly list?: AddressList | undefined;
-  /** Whether a network sees what is sent to the registry; undefined where nothing is. */
-  readonly encryption?: () => Promise<Encryption | undefined>;
+  /** What is sent to the registry. Absent: not to be checked. */
+  readonly sent?: Sent | undefined;
+  /** How a command that is shown names the registry. Default: with the word URL. */
+  readonly flag?: string | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
   /** Whether a registry is named. Otherwise it is the default file of this user. */
@@ -38,7 +47,7 @@ export interface ExamineRequest {
 }
 
 const openText =
-  "The registry's server asks for no password, so the one in the registry URL keeps nobody out: whoever reaches the server can change worker IDs. Set that password there.";
+  "The registry's server asks for no password, although its URL has one: every client that reaches the server can change worker IDs. Set that password there.";
 /** The share of a pool in use from which on it is time to think of a larger one. */
 const crowded = 0.8;
 /** How long before a pool is full an operator is warned, ms. */
@@ -91,7 +100,7 @@ async function checkAddresses({ list, namespace }: ExamineRequest): Promise<read
 }
 
 /** What can be checked without the registry. */
-async function checkPlace({ named, file, encryption }: ExamineRequest): Promise<readonly CheckResult[]> {
+async function checkPlace({ named, file, sent }: ExamineRequest): Promise<readonly CheckResult[]> {
   const unnamed =
     "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host or user sees. " +
     "Hosts with the same last address bits make the same IDs; so do two users of one host, unless it runs Linux, where the second is refused. " +
@@ -99,31 +108,38 @@ async function checkPlace({ named, file, encryption }: ExamineRequest): Promise<
   return [
     ...(named ? [] : [finding("hosts", "warn", unnamed)]),
     ...(file === undefined ? [] : [await checkFile(file)]),
-    ...(encryption === undefined ? [] : await checkEncryption(encryption)),
+    ...(sent === undefined ? [] : await checkEncryption(sent)),
     await checkSync(),
     checkProcess(),
   ];
 }
 
-async function checkEncryption(encryption: NonNullable<ExamineRequest["encryption"]>): Promise<readonly CheckResult[]> {
+async function checkEncryption({ to, encryption }: Sent): Promise<readonly CheckResult[]> {
   const check = "encryption";
+  const behind =
+    to === "the daemon" ? " What the daemon sends to its own registry is for `doctor` with that registry's URL." : "";
+  const result = (status: CheckResult["status"], detail: string): readonly CheckResult[] => [
+    finding(check, status, `${detail}${behind}`),
+  ];
   try {
     const found = await encryption();
     switch (found?.is) {
       case undefined:
         return [];
       case "encrypted":
-        return [finding(check, "ok", "What is sent to the registry is encrypted, and its certificate is checked.")];
+        return result("ok", `What is sent to ${to} is encrypted, and the certificate is checked.`);
       case "local":
-        return [finding(check, "ok", "What is sent to the registry stays on this host.")];
-      case "unchecked": {
-        const detail = `What is sent to the registry is encrypted, but to whoever answers: its certificate is not checked. Remove ${found.setting}.`;
-        return [finding(check, "warn", detail)];
-      }
-      case "plain": {
-        const detail = `What is sent to ${found.addresses.join(", ")} is not encrypted: who sees the network reads it, with the login, and can answer in its place. Have TLS set up there, then ${found.remedy}.`;
-        return [finding(check, "warn", detail)];
-      }
+        return result("ok", `What is sent to ${to} stays on this host.`);
+      case "unchecked":
+        return result(
+          "warn",
+          `What is sent to ${to} is encrypted, but its certificate is not checked, so another server can answer in its place. Remove ${found.setting}.`,
+        );
+      case "plain":
+        return result(
+          "warn",
+          `What is sent to ${found.addresses.join(", ")} is not encrypted: other hosts of the network can read it, and can answer in the place of ${to}. Set up TLS there, then write ${found.remedy}.`,
+        );
     }
   } catch (cause) {
     return [failed(check, cause)];
@@ -153,7 +169,7 @@ async function checkRegistry(registry: Registry, request: ExamineRequest): Promi
         : [
             checkId(namespace, info),
             await checkScope(registry, namespace),
-            checkQuarantine(namespace, info, registryClock),
+            checkQuarantine(request, info, registryClock),
             ...(await checkNamespace(registry, info, request)),
           ];
   } catch (cause) {
@@ -256,9 +272,9 @@ function checkId(namespace: string, { id, era }: NamespaceInfo): CheckResult {
   return finding(check, "warn", `${detail} Use this version of Snowlease for the registry and its daemons.`);
 }
 
-function checkQuarantine(namespace: string, info: NamespaceInfo, clock: number): CheckResult {
+function checkQuarantine({ namespace, flag }: ExamineRequest, info: NamespaceInfo, clock: number): CheckResult {
   const lasts = (info.quarantineUntil ?? 0) > clock;
-  const advice = quarantineAdvice(info, { namespace, clock });
+  const advice = quarantineAdvice(info, { namespace, registry: flag, clock });
   const detail = [quarantineText(info, clock), ...(advice === undefined ? [] : [advice])].join(" ");
   return finding("quarantine", lasts ? "fail" : "ok", detail);
 }

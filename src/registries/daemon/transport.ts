@@ -197,7 +197,7 @@ function parseTarget(address: string, { token, tls }: TransportOptions): DaemonT
     headers: bearing(hasLogin ? undefined : token),
     path,
     send: secure ? requestSecure : requestPlain,
-    agent: secure ? new SecureAgent({ ...agentOptions, ...tls }) : new Agent(agentOptions),
+    agent: secure ? new SecureAgent({ ...agentOptions, ...tls, rejectUnauthorized: true }) : new Agent(agentOptions),
   };
 }
 

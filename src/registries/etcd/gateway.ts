@@ -70,7 +70,10 @@ export function gatewayTo(
   { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
 ): Gateway {
   const where = whereOf(servers);
-  const agent = tls === undefined ? new Agent(agentOptions) : new SecureAgent({ ...agentOptions, ...tls });
+  const agent =
+    tls === undefined
+      ? new Agent(agentOptions)
+      : new SecureAgent({ ...agentOptions, ...tls, rejectUnauthorized: true });
   const send = tls === undefined ? requestPlain : requestSecure;
   const deadlines = new Deadlines(clock);
   const hasLogin = user !== undefined;

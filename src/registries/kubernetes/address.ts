@@ -44,7 +44,7 @@ export const kubernetes: StoreKind<"kubernetes", KubernetesParts> = {
   parameters,
   claimMakesNamespace: "at once",
   encryption: async (address, operationTimeout) =>
-    (await import("./cluster.ts")).encryptionOfCluster(address, readKubernetesSettings(address), operationTimeout),
+    (await import("./cluster.ts")).encryptionOfCluster(readKubernetesSettings(address), operationTimeout),
   open: async (address, options) => (await import("./registry.ts")).kubernetesRegistry(address, options),
 };
 

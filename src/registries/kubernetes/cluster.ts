@@ -3,10 +3,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { isLoopback } from "../../id/loopback.ts";
-import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../lease/clock.ts";
 import type { ClientTls } from "../client-tls.ts";
+import { isLoopback } from "../loopback.ts";
 import type { Encryption } from "../store-kind.ts";
+import { whereOf } from "../url.ts";
 import type { KubernetesParts, KubernetesSettings } from "./address.ts";
 import { noAccess, noLogin } from "./errors.ts";
 
@@ -49,24 +50,25 @@ export async function findCluster(
   settings: KubernetesSettings,
   options: { readonly operationTimeout: number; readonly clock: Clock },
 ): Promise<Cluster> {
-  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = process.env;
-  const isInPod =
-    host !== undefined && host !== "" && settings.kubeconfig === undefined && settings.context === undefined;
-  return isInPod
-    ? clusterOfPod(parts, settings, { host, port: Number(port) }, options.clock)
-    : clusterOfKubeconfig(parts, settings, options);
+  const pod = podServer(settings);
+  return pod === undefined
+    ? clusterOfKubeconfig(parts, settings, options)
+    : clusterOfPod(parts, settings, pod, options.clock);
 }
 
-/** Whether a network sees what is sent to the API server. @throws SnowleaseError CONFIG_INVALID */
-export async function encryptionOfCluster(
-  parts: KubernetesParts,
-  settings: KubernetesSettings,
-  operationTimeout: number,
-): Promise<Encryption> {
-  const cluster = await findCluster(parts, settings, { operationTimeout, clock: systemClock });
-  const { host, port, isSecure, isVerified } = cluster;
+/** The API server by the environment of a pod; undefined outside of one, and where a setting names a kubeconfig. */
+function podServer({ kubeconfig, context }: KubernetesSettings): Pick<Cluster, "host" | "port"> | undefined {
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = process.env;
+  if (host === undefined || host === "" || kubeconfig !== undefined || context !== undefined) return undefined;
+  return { host, port: Number(port) };
+}
+
+/** Whether a network sees what is sent to the API server; this logs nobody in. @throws SnowleaseError CONFIG_INVALID */
+export async function encryptionOfCluster(settings: KubernetesSettings, operationTimeout: number): Promise<Encryption> {
+  if (podServer(settings) !== undefined) return { is: "encrypted" };
+  const { host, port, isSecure, isVerified } = serverOf((await readKubeconfig(settings, operationTimeout)).server);
   if (isLoopback(host)) return { is: "local" };
-  if (!isSecure) return { is: "plain", addresses: [`${host}:${port}`], remedy: "`https:` in the kubeconfig" };
+  if (!isSecure) return { is: "plain", addresses: [whereOf([{ host, port }])], remedy: "`https:` in the kubeconfig" };
   return isVerified
     ? { is: "encrypted" }
     : { is: "unchecked", setting: "`insecure-skip-tls-verify` in the kubeconfig" };
@@ -138,25 +140,41 @@ const credential = z.object({
   }),
 });
 
-async function clusterOfKubeconfig(
-  { place }: KubernetesParts,
-  { kubeconfig, context }: KubernetesSettings,
-  { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
-): Promise<Cluster> {
+type Kubeconfig = z.infer<typeof kubeconfigShape>;
+type KubeconfigServer = Kubeconfig["clusters"][0]["cluster"];
+
+async function readKubeconfig({ kubeconfig, context }: KubernetesSettings, operationTimeout: number) {
   const args = ["config", "view", "--raw", "--minify", "--flatten", "--output=json"];
   if (kubeconfig !== undefined) args.push(`--kubeconfig=${kubeconfig}`);
   if (context !== undefined) args.push(`--context=${context}`);
-  const [server, chosen, user] = await run("kubectl", args, { timeout: Math.max(operationTimeout, 10_000) }).then(
-    ({ stdout }) => {
-      const { clusters, contexts, users } = kubeconfigShape.parse(JSON.parse(stdout));
-      return [clusters[0].cluster, contexts[0].context, users?.[0]?.user] as const;
-    },
-    (cause: unknown) => {
-      throw noAccess("`kubectl config view` tells of no API server", withoutOutput(cause));
-    },
-  );
+  try {
+    const { stdout } = await run("kubectl", args, { timeout: Math.max(operationTimeout, 10_000) });
+    const { clusters, contexts, users } = kubeconfigShape.parse(JSON.parse(stdout));
+    return { server: clusters[0].cluster, chosen: contexts[0].context, user: users?.[0]?.user };
+  } catch (cause) {
+    throw noAccess("`kubectl config view` tells of no API server", withoutOutput(cause));
+  }
+}
+
+function serverOf(server: KubeconfigServer): Omit<Cluster, "place" | "login"> {
   const { protocol, hostname, port, pathname } = new URL(server.server);
   const isSecure = protocol === "https:";
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (isSecure ? 443 : 80) : Number(port),
+    isSecure,
+    base: pathname.replace(/\/$/, ""),
+    servername: server["tls-server-name"],
+    isVerified: server["insecure-skip-tls-verify"] !== true,
+  };
+}
+
+async function clusterOfKubeconfig(
+  { place }: KubernetesParts,
+  settings: KubernetesSettings,
+  { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
+): Promise<Cluster> {
+  const { server, chosen, user } = await readKubeconfig(settings, operationTimeout);
   const ca = server["certificate-authority-data"];
   const fixed: Login = {
     ca,
@@ -191,12 +209,7 @@ async function clusterOfKubeconfig(
   );
   await login();
   return {
-    host: hostname.replace(/^\[|\]$/g, ""),
-    port: port === "" ? (isSecure ? 443 : 80) : Number(port),
-    isSecure,
-    base: pathname.replace(/\/$/, ""),
-    servername: server["tls-server-name"],
-    isVerified: server["insecure-skip-tls-verify"] !== true,
+    ...serverOf(server),
     place: place ?? chosen.namespace ?? "default",
     login,
   };
@@ -205,6 +218,7 @@ async function clusterOfKubeconfig(
 /** What a program failed with, but for what it printed as its answer: that may be a token. */
 function withoutOutput(cause: unknown): unknown {
   if (cause instanceof SyntaxError) return new Error("it prints something that is not JSON");
+  if (cause instanceof z.ZodError) return new Error(`it prints no usable \`${cause.issues[0]?.path.join(".")}\``);
   if (!(cause instanceof Error) || !("stderr" in cause)) return cause;
   const { code } = cause as Error & { readonly code?: unknown };
   return new Error(`${String(cause.stderr).trim()} (${typeof code === "number" ? `code ${code}` : "killed"})`);

@@ -66,8 +66,8 @@ export const redis: StoreKind<"redis", ServerParts> = {
   schemes: {
     redis: server,
     rediss: { ...server, encrypted: true },
-    "redis+sentinel": { port: 26_379, list: "sentinels of one primary" },
-    "redis+cluster": { port: 6379, list: "nodes of one cluster" },
+    "redis+sentinel": { port: 26_379, list: "sentinels of one primary", announces: true },
+    "redis+cluster": { port: 6379, list: "nodes of one cluster", announces: true },
     "redis+unix": {},
   },
   aliases: { valkey: "redis", valkeys: "rediss" },

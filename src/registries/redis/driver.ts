@@ -57,7 +57,7 @@ export async function makeClient(
 
   const { Redis, Cluster } = await loadDriver();
   const { ca, cert, key } = settings;
-  const tls = settings.tls ? { ca, cert, key } : undefined;
+  const tls = settings.tls ? { ca, cert, key, rejectUnauthorized: true } : undefined;
   const common = { ...single, username: user, password, tls, db: settings.database };
   if (scheme === "redis+cluster") return new Cluster(servers, { ...cluster, redisOptions: common });
   if (scheme === "redis+sentinel") {

@@ -11,7 +11,7 @@ import {
   checkWindow,
   type NamespaceLimits,
 } from "../../rule/limits.ts";
-import { lookAdvice, notNew, presentNamespace } from "../../rule/namespace.ts";
+import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
@@ -20,7 +20,8 @@ import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { checkEra, eraInfoOf, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
-import { openConnection, type RedisConnection } from "./connection.ts";
+import { openConnection } from "./connection.ts";
+import type { RedisCommand, RedisReply } from "./driver.ts";
 import { durabilityOf } from "./durability.ts";
 import { databasesIn, elsewhereError, ownDatabase, placeOf } from "./elsewhere.ts";
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
@@ -52,7 +53,6 @@ export async function redisRegistry(
   // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
   const mark = eraMark();
   const database = ownDatabase(connection);
-  let unguarded: Promise<boolean> | undefined;
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
@@ -78,7 +78,7 @@ export async function redisRegistry(
       const { outcome, fields } = await scripts.run("init", namespace, args);
       if (outcome === "elsewhere") throw elsewhereError(connection, namespace, fields);
       if (outcome === "exists")
-        throw notNew(namespace, evidenceOf(fields, where), fields.has("quarantineEnd") ? lookAdvice : "");
+        throw notNew(namespace, evidenceOf(fields, where), optionalText(fields, "lasts") === "1");
       const info = infoOf(stateOf(fields));
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
@@ -251,18 +251,12 @@ export async function redisRegistry(
     },
 
     async ping() {
-      const { answer, config } = await scripts.ping();
-      // It is asked once: a server that was sent a wrong password may log that.
-      unguarded ??= isUnguarded(connection, address);
-      const open = await unguarded.catch(() => {
-        unguarded = undefined;
-        return false;
-      });
+      const { answer, config, login } = await scripts.ping(passwordCheck(address));
       return {
         clock: numberOf(answer.fields, "clock"),
         ...durabilityOf(settings, config),
         schema: schemaVersion,
-        ...(open && { unguarded: true }),
+        ...(isUnguarded(login) && { unguarded: true }),
       };
     },
 
@@ -304,13 +298,13 @@ function turnsArgument({ turn = "", nextTurn = "", sentTurns = [] }: Turns): str
   return ` ${turn} ${nextTurn} ${sentTurns.slice(0, mostSentTurns).join(" ")} `;
 }
 
-/** Whether the server asks for no password, so that any does: the driver's way to log in does not show it. */
-async function isUnguarded(
-  connection: RedisConnection,
-  { user = "default", password }: ServerAddress,
-): Promise<boolean> {
-  if (user !== "default" || password === undefined) return false;
-  const [reply] = await connection.send(connection.deadline(), ["AUTH", password]);
+/** Logs in again, as the driver did: a server that asks for no password says so, but not to each driver. */
+function passwordCheck({ user = "default", password }: ServerAddress): RedisCommand | undefined {
+  return user === "default" && password !== undefined ? ["AUTH", password] : undefined;
+}
+
+/** Whether a server that was sent a password asks for none, so that any does. */
+function isUnguarded(reply: RedisReply | Error | undefined): boolean {
   return reply instanceof Error && /without any password|no password is set/.test(reply.message);
 }
 

@@ -29,8 +29,12 @@ export interface RedisScripts {
   prefixOf(namespace: string): string;
   /** Runs a script. @throws SnowleaseError REGISTRY_UNAVAILABLE also where too few replicas confirmed. */
   run(name: string, namespace: string, args: ScriptArguments, options?: RunOptions): Promise<ScriptAnswer>;
-  /** The server's clock, and what CONFIG GET replies about its persistence and its replicas. */
-  ping(): Promise<{ readonly answer: ScriptAnswer; readonly config: readonly (RedisReply | Error)[] }>;
+  /** The server's clock, what CONFIG GET replies about its persistence and its replicas, and the reply to `login` where one is given. */
+  ping(login?: RedisCommand): Promise<{
+    readonly answer: ScriptAnswer;
+    readonly config: readonly (RedisReply | Error)[];
+    readonly login: RedisReply | Error | undefined;
+  }>;
 }
 
 export function scriptsOn(connection: RedisConnection): RedisScripts {
@@ -96,10 +100,11 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
       );
     },
 
-    async ping() {
-      const reads = ["append*", "min-replicas-*"].map((names) => ["CONFIG", "GET", names] as const);
-      const [answer, ...config] = await runWith("ping", "default", {}, connection.deadline(), reads);
-      return { answer, config };
+    async ping(login) {
+      const reads: RedisCommand[] = ["append*", "min-replicas-*"].map((names) => ["CONFIG", "GET", names]);
+      const behind = login === undefined ? reads : [...reads, login];
+      const [answer, ...replies] = await runWith("ping", "default", {}, connection.deadline(), behind);
+      return { answer, config: replies.slice(0, reads.length), login: replies[reads.length] };
     },
   };
 }
@@ -147,16 +152,13 @@ function argumentOf(value: ScriptArguments[string]): string | Uint8Array {
 }
 
 function quarantineError({ fields }: ScriptAnswer, namespace: string, where: string, maxLag: number): SnowleaseError {
-  const [until, clock, end] = ["until", "clock", "quarantineEnd"].map((name) => numberOf(fields, name)) as [
-    number,
-    number,
-    number,
-  ];
+  const number = (name: string): number => numberOf(fields, name);
+  const [until, clock, quarantineEnd] = [number("until"), number("clock"), number("quarantineEnd")];
   const [era, found] = [textOf(fields, "era"), textOf(fields, "namespace")];
   const retryAfterMs = Math.max(1, until - clock);
-  const refusal = { namespace, era, clock, opensAt: until, quarantineEnd: end };
-  const { maxWindow, maxClockSkew } = assumedLimits;
-  const longest = maxWindow + 2 * maxClockSkew + maxLag;
+  const maxClockSkew = number("maxClockSkew");
+  const refusal = { namespace, era, clock, opensAt: until, maxClockSkew };
+  const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew + maxLag;
   const named = `namespace \`${namespace}\``;
   const causes: Readonly<Record<string, string>> = {
     here: `was restarted, promoted or flushed, and may have forgotten windows of ${named}`,
@@ -169,5 +171,13 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
       ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
       : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
   const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(refusal, found === "unknown")}`;
-  return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until, quarantineEnd: end, clock });
+  return new SnowleaseError("QUARANTINE", message, {
+    namespace,
+    era,
+    retryAfterMs,
+    until,
+    quarantineEnd,
+    maxClockSkew,
+    clock,
+  });
 }

@@ -121,7 +121,7 @@ export class Wire {
         } else if (name === "AUTH_FAILED") this.end(new ReplyError(codes.authFailed, "AUTH_FAILED"));
       });
     });
-    this.#open(tls ? connectTls({ ...server, ca, cert, key }) : connect(server), tls);
+    this.#open(tls ? connectTls({ ...server, ca, cert, key, rejectUnauthorized: true }) : connect(server), tls);
     this.#watchdog = setInterval(() => {
       if (this.#isConnected && monotonic(systemClock) - this.heard > (2 / 3) * this.#client.getSessionTimeout()) {
         this.end(new Error("it stays silent"));

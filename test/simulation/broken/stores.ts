@@ -128,9 +128,12 @@ const doubledGoesOn = putBack({
     const verdict = rules.decideRenewal(state, before, request, mark);
     const { clock } = state;
     const { namespace } = request;
-    const { answer, begins: { era, opensAt, quarantineEnd } = state } = verdict;
+    const { answer, begins: { era, opensAt } = state } = verdict;
     if (answer.outcome !== "lost" || answer.doubt === undefined || clock >= opensAt) return verdict;
-    return { ...verdict, answer: { outcome: "quarantine", namespace, era, clock, opensAt, quarantineEnd } };
+    return {
+      ...verdict,
+      answer: { outcome: "quarantine", namespace, era, clock, opensAt, maxClockSkew: state.info.maxClockSkew },
+    };
   },
 });
 
