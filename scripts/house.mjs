@@ -37,6 +37,10 @@ function filesUnused() {
     for (const [, specifier] of text.matchAll(/(?:from|import\() ?"(\.[^"]+)"/g)) {
       used.add(relative(src, resolve(src, dirname(file), specifier)));
     }
+    // The program of a process that is forked.
+    for (const [, program] of text.matchAll(/new URL\("(\.[^"]+)\.js", import\.meta\.url\)/g)) {
+      used.add(relative(src, resolve(src, dirname(file), `${program}.ts`)));
+    }
   }
   return files.filter((name) => !used.has(name)).map((name) => `No file imports src/${name}: delete it.`);
 }

@@ -41,7 +41,7 @@ const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "registri
  */
 const layers = {
   "id/": [],
-  "rule/": ["id/duration.ts", "id/errors.ts", "id/pool-bounds.ts", "node:crypto"],
+  "rule/": ["id/duration.ts", "id/errors.ts", "id/pool-bounds.ts", "id/shell-word.ts", "node:crypto"],
   "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
   "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
@@ -59,7 +59,8 @@ const layers = {
   "lend.ts": [...rooms, "registries/", "http/", "config/", "node:"],
   "conformance/": ["id/", "rule/", "generator/recent-ticks.ts"],
   "conformance.ts": ["rule/", "conformance/"],
-  "testing.ts": ["id/", "rule/", "lease/", "generator/", "registries/memory/", "registries/wrap.ts"],
+  "testing/": ["id/", "rule/", "lease/", "registries/wrap.ts", "snowlease.ts", "node:"],
+  "testing.ts": ["testing/", "registries/memory/"],
   "index.ts": [...rooms, "registries/", "assigners/", "config/", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
   "http/access/": ["id/", "rule/", "lease/clock.ts", "api/call.ts", ...httpBase, "node:"],

@@ -1,8 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { ClaimRequest } from "../../src/rule/registry.ts";
-import { fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
+import { expectNoDuplicates, fakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
+import { shiftDate } from "../../src/testing/shifted-date.ts";
 
 describe("fakeClock", () => {
   it.each([5, "5", null])("refuses %j, which is no object of options", (options) => {
@@ -146,5 +147,50 @@ describe("lossyRegistry", () => {
     // It has no optional operation.
     const absent = new Set(["kind", "close", "endQuarantine", "separate", "receiptKey", "scope"]);
     expect(new Set(methods)).toEqual(new Set(Object.keys(registry).filter((name) => !absent.has(name))));
+  });
+});
+
+describe("expectNoDuplicates", () => {
+  it("passes IDs that differ, as bigints, texts and integers", () => {
+    expectNoDuplicates([]);
+    expectNoDuplicates(new Set([1n, 2n]));
+    expectNoDuplicates([1n, "2", 3, "abc"]);
+  });
+
+  it("names the first one that occurs twice, and counts all", () => {
+    const ids = [5n, "6", 7, 6n, 8, "7", 7n];
+    expect(() => expectNoDuplicates(ids)).toThrow(
+      "2 of 7 IDs were made more than once; the first one is 6, number 2, 4 in the list.",
+    );
+  });
+
+  it.each([2 ** 53, 1.5, Number.NaN, "", "1\n2", undefined, null, {}])("refuses %j, which is no ID", (id) => {
+    expect(() => expectNoDuplicates([1n, id as bigint])).toThrow(
+      /bigint, as text of one line, or as an integer of at most 53 bits/,
+    );
+  });
+});
+
+describe("the shifted Date of a holder", () => {
+  it("shows the time that is set, and is a Date in all else", () => {
+    const Real = Date;
+    onTestFinished(() => void (globalThis.Date = Real));
+    const date = shiftDate();
+    const then = Real.UTC(2001, 1, 3);
+    const near = (wall: number): void => expect(wall - then).toSatisfy((ms: number) => ms >= 0 && ms < 10_000);
+    near(Date.now() - (Real.now() - then));
+    date.set(then);
+    near(Date.now());
+    near(new Date().getTime());
+    near(Real.parse(Date()) + 999);
+    expect([new Date(5).getTime(), Date.UTC(1970, 0), Date.parse("1970-01-01T00:00:00.007Z")]).toEqual([5, 0, 7]);
+    expect(new Date()).toBeInstanceOf(Real);
+    expect(new Real()).toBeInstanceOf(Date);
+    class Later extends Date {
+      later = this.getTime() + 1;
+    }
+    near(new Later().later - 1);
+    date.set(then + 1_000_000);
+    near(Date.now() - 1_000_000);
   });
 });
