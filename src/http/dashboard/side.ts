@@ -1,4 +1,5 @@
 import { html } from "hono/html";
+import { lengthText } from "../../id/duration.ts";
 import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { LossReason } from "../../rule/registry.ts";
@@ -68,7 +69,8 @@ export function outlookPart({ forecast, clock, layout, info, offset, latency, du
       <dd class="${end.status}">${end.detail}</dd>
       <dt>Clocks</dt>
       <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
-        This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${info.maxClockSkew} ms is tolerated.
+        This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${lengthText(info.maxClockSkew)} is
+        tolerated.
       </dd>
       <dt>Durability</dt>
       <dd>${durability}</dd>

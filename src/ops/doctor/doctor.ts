@@ -1,5 +1,6 @@
 import { statSync } from "node:fs";
 import { performance } from "node:perf_hooks";
+import { lengthText } from "../../id/duration.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { timeText } from "../../id/errors.ts";
@@ -225,7 +226,7 @@ function checkClock(
   }
   const off = Math.abs(ahead);
   const clocks = `The registry's clock shows ${timeText(hostClock + ahead)}, this host's ${timeText(hostClock)}`;
-  const detail = `${clocks}: ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${Math.ceil(took / 2)} ms; up to ${maxClockSkew} ms is tolerated.`;
+  const detail = `${clocks}: ${off} ms ${ahead < 0 ? "behind" : "ahead of"} this host's, give or take ${Math.ceil(took / 2)} ms; up to ${lengthText(maxClockSkew)} is tolerated.`;
   if (off > maxClockSkew) return finding(check, "fail", `${detail} Correct the wrong clock.`);
   return finding(check, off > maxClockSkew / 2 ? "warn" : "ok", detail);
 }
@@ -288,7 +289,7 @@ async function checkNamespace(
   const stored = `\`${namespace}\` has the layout ${info.layout}`;
   const isAsked = asked === undefined || asked.fingerprint === info.layout;
   const detail = isAsked
-    ? `${stored}, windows up to ${info.maxWindow} ms, clocks within ${info.maxClockSkew} ms.`
+    ? `${stored}, windows up to ${lengthText(info.maxWindow)}, clocks within ${lengthText(info.maxClockSkew)}.`
     : `${stored}, but claims here ask for ${asked.fingerprint} and will be refused; set the namespace's layout.`;
   return [
     finding("namespace", isAsked ? "ok" : "fail", detail),
