@@ -4,4 +4,4 @@
 import { test } from "vitest"; // or "node:test"; in Jest, test is global
 import { restartMatrix } from "snowlease/testing";
 
-test("no restart makes an ID twice", () => restartMatrix({ module: "./ids.mjs" }), 60_000);
+test("no restart makes an ID twice", () => restartMatrix({ module: "./ids.mjs" }), 120_000);

@@ -1,11 +1,12 @@
-import { openSync, writeSync } from "node:fs";
+import { openSync, rmSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { textOf } from "./duplicates.ts";
 import type { HolderCall, HolderStart, IdSource, LifeReport } from "./holder.ts";
 import { shiftDate } from "./shifted-date.ts";
 
 /*
- * The process of a holder. It writes each ID into a file before it makes the next ones, so that the test knows all of them however the
+ * The process of a holder. It writes each ID into a file before it makes the next one, so that the test knows all of them however the
  * process ends.
  */
 
@@ -16,23 +17,29 @@ const pause = 5;
 /** `make` ends after so long without an ID, ms. */
 const patience = 10_000;
 
-const date = shiftDate();
-const [, , started = "{}"] = process.argv;
-const { module, registry, options, file } = JSON.parse(started) as HolderStart;
-const ids = openSync(file, "a");
-let source: IdSource | undefined;
+type StartIds = (options: object) => IdSource | Promise<IdSource>;
 
-async function load(): Promise<(options: object) => IdSource | Promise<IdSource>> {
-  if (module === undefined) {
-    const { snowlease } = await import("../snowlease.ts");
-    return async (given) => {
-      const made = await snowlease({ ...given, ...(registry !== undefined && { registry }) });
-      return { next: () => made.nextAsync(), close: () => made.close() };
-    };
+const date = shiftDate();
+let told: HolderStart | undefined;
+let startIds: StartIds | undefined;
+let source: IdSource | undefined;
+let ids = -1;
+
+async function load(start: HolderStart): Promise<void> {
+  told = start;
+  const { module, registry, file, clock } = start;
+  ids = openSync(file, "a");
+  if (clock !== undefined) date.set(clock);
+  if (module !== undefined) {
+    const { default: found } = (await import(module)) as { readonly default?: unknown };
+    if (typeof found === "function") return void (startIds = found as StartIds);
+    throw new TypeError(`Expected the default export of ${module} to be a function that returns { next, close }.`);
   }
-  const { default: start } = (await import(module)) as { readonly default?: unknown };
-  if (typeof start === "function") return start as (options: object) => IdSource;
-  throw new TypeError(`Expected the default export of ${module} to be a function that returns { next, close }.`);
+  const { snowlease } = await import("../snowlease.ts");
+  startIds = async (options) => {
+    const made = await snowlease({ ...options, ...(registry !== undefined && { registry }) });
+    return { next: () => made.nextAsync(), close: () => made.close() };
+  };
 }
 
 /** Makes IDs until there are `count`, or for `ms`. A refusal is counted, and does not end it. */
@@ -44,44 +51,37 @@ async function live({ count = Infinity, ms = Infinity }: { readonly count?: numb
   let made = 0;
   let reason: string | undefined;
   let lately = performance.now();
-  while (made < count && performance.now() < Math.min(end, lately + patience)) {
+  do {
     const tick = Date.now();
-    const texts: string[] = [];
+    const before = made;
     try {
-      while (texts.length < Math.min(perMs, count - made)) texts.push(textOf(await source.next()));
+      for (let i = 0; i < perMs && made < count; i++, made++) writeSync(ids, `${textOf(await source.next())}\n`);
     } catch (error) {
       const { code, name, message } = error as NodeJS.ErrnoException;
       const word = code ?? name;
       refusals[word] = (refusals[word] ?? 0) + 1;
       reason ??= message;
     }
-    if (texts.length === 0) {
-      await setTimeout(pause);
-      continue;
+    if (made === before) await setTimeout(pause);
+    else {
+      lately = performance.now();
+      // The next ms. The program's timers and answers have their turn meanwhile.
+      do await setImmediate();
+      while (Date.now() === tick && made < count);
     }
-    writeSync(ids, `${texts.join("\n")}\n`);
-    made += texts.length;
-    lately = performance.now();
-    // The next ms: the program's timers and answers have their turn meanwhile.
-    while (Date.now() === tick && made < count) await setImmediate();
-  }
+  } while (made < count && performance.now() < (count === Infinity ? end : lately + patience));
   return { began, made, refusals, reason } satisfies LifeReport;
 }
-
-const loaded = load();
-// The answer to the first call tells a failure; until then it must not end the process.
-loaded.catch(() => undefined);
 
 async function obey(call: HolderCall): Promise<unknown> {
   switch (call.name) {
     case "load":
-      await loaded;
-      return undefined;
+      return load(call);
     case "start":
-      if (call.clock !== undefined) date.set(call.clock);
-      source = await (await loaded)(options);
-      if (typeof source.next === "function") return undefined;
-      throw new TypeError(`Expected ${module} to return an object with \`next\`.`);
+      if (told?.clock !== undefined) date.set(told.clock);
+      source = await startIds?.(told?.options ?? {});
+      if (typeof source?.next === "function") return undefined;
+      throw new TypeError(`Expected ${told?.module} to return an object with \`next\`.`);
     case "live":
       return live(call);
     case "set-clock":
@@ -97,10 +97,13 @@ process.on("message", ({ id, call }: { readonly id: number; readonly call: Holde
   obey(call).then(
     (answer) => process.send?.({ id, answer }),
     (error: unknown) => {
-      const { message, code } = error as NodeJS.ErrnoException;
-      process.send?.({ id, error: { message, code } });
+      const { message, code, name } = error as NodeJS.ErrnoException;
+      process.send?.({ id, error: { message, code, name } });
     },
   );
 });
-// The test's process has ended.
-process.on("disconnect", () => process.exit());
+// The test's process has ended, and left its folder.
+process.on("disconnect", () => {
+  if (told !== undefined) rmSync(dirname(told.file), { recursive: true, force: true });
+  process.exit();
+});

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { configInvalid, shown } from "../id/errors.ts";
+import { configInvalid, type ErrorCode, errorCodes, shown, SnowleaseError } from "../id/errors.ts";
 import type { MadeId } from "./duplicates.ts";
 
 /** What makes IDs, as the module of a holder returns it. */
@@ -18,14 +18,14 @@ export interface IdSource {
 export interface HolderOptions {
   /**
    * The file of a module whose default export starts a program that makes IDs: a function of `options` that returns an `IdSource`, or a
-   * promise of one. Default: `snowlease(options)`.
+   * promise of one. A relative path begins at the working directory.
    */
   readonly module?: string | URL | undefined;
-  /** A registry URL, for `snowlease(options)`. Not `memory:`, which no other process sees. */
+  /** In place of `module`: a registry URL, for `snowlease(options)`. Not `memory:`, which no other process sees. */
   readonly registry?: string | undefined;
-  /** Passed to the program; JSON. */
-  readonly options?: Readonly<Record<string, unknown>> | undefined;
-  /** What its wall clock shows when it starts, Unix ms. Default: the machine's time. */
+  /** Passed to the program. JSON. */
+  readonly options?: object | undefined;
+  /** What its `Date` shows when the module is loaded, and again when the program starts, Unix ms. Default: the machine's time. */
   readonly clock?: number | undefined;
   /** Arguments of Node, such as `["--import", "tsx"]` for a module in TypeScript. Default: none. */
   readonly execArgv?: readonly string[] | undefined;
@@ -33,7 +33,7 @@ export interface HolderOptions {
 
 /** What came of an order to make IDs. */
 export interface LifeReport {
-  /** What the holder's wall clock showed when it began, Unix ms. */
+  /** What the holder's `Date` showed when it began, Unix ms. */
   readonly began: number;
   readonly made: number;
   /** How often the program refused, by the error's `code`, or else its name. */
@@ -42,17 +42,20 @@ export interface LifeReport {
   readonly reason?: string | undefined;
 }
 
-/** A process that makes IDs, which a test can kill, stop and set back in time. It ends with the test's process. */
-export interface Holder {
-  /** All IDs that it made, in their order, as text: also after it was killed. */
+/**
+ * A process that makes IDs, which a test can kill, stop and set back in time. It ends when the test's process ends, unless it is stopped
+ * then: kill it, or declare it with `await using`.
+ */
+export interface Holder extends AsyncDisposable {
+  /** The IDs that it made, in their order, as text: also after kill -9, but for one that `next` was about to return. */
   readonly ids: readonly string[];
   /** Makes so many IDs; fewer where the program refuses for 10 s. */
   make(count: number): Promise<LifeReport>;
   /** Makes IDs for so many ms, a few in each. */
   live(ms: number): Promise<LifeReport>;
-  /** Sets its wall clock, Unix ms. */
+  /** Sets its `Date`, Unix ms. */
   setClock(wall: number): Promise<void>;
-  /** Sends SIGSTOP: it stands still, and answers nothing until `resume`. */
+  /** Sends SIGSTOP: it stands still, and answers nothing until `resume`. Windows has no such signal. */
   stop(): void;
   /** Sends SIGCONT: it goes on, as if no time had passed. */
   resume(): void;
@@ -62,19 +65,20 @@ export interface Holder {
   kill(): Promise<void>;
 }
 
-/** What the process is told when it is forked. */
+/** What the process is told first. */
 export interface HolderStart {
   readonly module: string | undefined;
   readonly registry: string | undefined;
   readonly options: object;
   /** Where it writes the IDs. */
   readonly file: string;
+  readonly clock: number | undefined;
 }
 
 /** A call to the process. */
 export type HolderCall =
-  | { readonly name: "load" | "close" }
-  | { readonly name: "start"; readonly clock: number | undefined }
+  | ({ readonly name: "load" } & HolderStart)
+  | { readonly name: "start" | "close" }
   | { readonly name: "live"; readonly count?: number; readonly ms?: number }
   | { readonly name: "set-clock"; readonly clock: number };
 
@@ -86,82 +90,94 @@ interface Waiting {
 interface HolderAnswer {
   readonly id: number;
   readonly answer?: unknown;
-  readonly error?: { readonly message: string; readonly code?: string };
+  readonly error?: { readonly message: string; readonly code?: string | undefined; readonly name: string };
 }
 
 const program = fileURLToPath(new URL("./holder-process.js", import.meta.url));
 
 /**
- * Starts a process that makes IDs. The clock is set when the module is loaded and its program begins.
+ * Starts a process that makes IDs. Its module is loaded, then its program starts.
  * @throws SnowleaseError CONFIG_INVALID for options that make no sense; what the program failed with when it started.
  */
-export async function startHolder(options: HolderOptions): Promise<Holder> {
-  checkOptions(options);
-  const holder = new HolderProcess(options);
-  try {
-    await holder.ask({ name: "load" });
-    await holder.ask({ name: "start", clock: options.clock });
-  } catch (error) {
-    await holder.kill();
-    throw error;
-  }
-  return holder;
+export function startHolder(options: HolderOptions): Promise<Holder> {
+  return HolderProcess.start(options);
 }
 
-/** Those that run. A process that was stopped does not notice that its parent ends. */
+/** Those that run: a process that was stopped does not notice that its parent ends. */
 const running = new Set<HolderProcess>();
 process.on("exit", () => {
   for (const holder of running) holder.abandon();
 });
 
-class HolderProcess implements Holder {
+/** `Holder`, for the matrix. */
+export class HolderProcess implements Holder {
   readonly #folder = mkdtempSync(join(tmpdir(), "snowlease-holder-"));
   readonly #file = join(this.#folder, "ids");
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
   readonly #ended: Promise<void>;
+  /** How long its program took to start, ms. */
+  startTime = 0;
   #calls = 0;
   #said = "";
   /** All that it made, once it has ended. */
   #made: readonly string[] | undefined;
 
-  constructor({ module, registry, options = {}, execArgv = [] }: HolderOptions) {
-    const url = module === undefined ? undefined : moduleUrl(module);
-    const start: HolderStart = { module: url, registry, options, file: this.#file };
-    this.#child = fork(program, [JSON.stringify(start)], {
-      execArgv: [...execArgv],
-      stdio: ["ignore", "ignore", "pipe", "ipc"],
-    });
+  /** @throws as `startHolder` */
+  static async start(options: HolderOptions): Promise<HolderProcess> {
+    checkOptions(options);
+    const holder = new HolderProcess(options);
+    try {
+      await holder.#load(options);
+      const began = performance.now();
+      await holder.#ask({ name: "start" });
+      holder.startTime = performance.now() - began;
+    } catch (error) {
+      await holder.kill();
+      throw error;
+    }
+    return holder;
+  }
+
+  private constructor({ execArgv = [] }: HolderOptions) {
     running.add(this);
+    this.#child = fork(program, [], { execArgv: [...execArgv], stdio: ["ignore", "ignore", "pipe", "ipc"] });
     this.#child.stderr?.on("data", (chunk: Buffer) => (this.#said = (this.#said + chunk.toString()).slice(-2000)));
     this.#child.on("message", (message) => this.#hear(message as HolderAnswer));
     this.#ended = new Promise((resolve) => {
-      this.#child.once("close", (code, signal) => {
-        this.#made = this.#read();
+      const end = (how: string): void => {
+        this.#made ??= this.#read();
         this.#forget();
-        const how = signal === null ? `with code ${code}` : `by ${signal}`;
-        const failure = new Error(`The holder's process ended ${how}${this.#said === "" ? "" : `: ${this.#said}`}`);
-        for (const { reject } of this.#waiting.values()) reject(failure);
+        const said = this.#said.trim() === "" ? "" : `: ${this.#said.trim()}`;
+        for (const { reject } of this.#waiting.values()) reject(new Error(`The holder's process ended ${how}${said}`));
         this.#waiting.clear();
+        // A program of its own may have these open.
+        this.#child.stderr?.destroy();
         resolve();
-      });
+      };
+      this.#child.once("error", ({ message }) => end(`before it began (${message})`));
+      // What it said last comes with its end, or soon.
+      this.#child.once("exit", (code, signal) =>
+        setImmediate(end, signal === null ? `with code ${code}` : `by ${signal}`),
+      );
     });
+    this.#hold();
   }
 
   get ids(): readonly string[] {
     return this.#made ?? this.#read();
   }
 
-  make(count: number): Promise<LifeReport> {
-    return this.ask({ name: "live", count }) as Promise<LifeReport>;
+  async make(count: number): Promise<LifeReport> {
+    return (await this.#ask({ name: "live", count: positive("count", count) })) as LifeReport;
   }
 
-  live(ms: number): Promise<LifeReport> {
-    return this.ask({ name: "live", ms }) as Promise<LifeReport>;
+  async live(ms: number): Promise<LifeReport> {
+    return (await this.#ask({ name: "live", ms: positive("ms", ms) })) as LifeReport;
   }
 
   async setClock(wall: number): Promise<void> {
-    await this.ask({ name: "set-clock", clock: wall });
+    await this.#ask({ name: "set-clock", clock: positive("wall", wall) });
   }
 
   stop(): void {
@@ -174,25 +190,20 @@ class HolderProcess implements Holder {
 
   async close(): Promise<void> {
     try {
-      await this.ask({ name: "close" });
+      await this.#ask({ name: "close" });
     } finally {
       await this.kill();
     }
   }
 
   async kill(): Promise<void> {
+    this.#child.ref();
     this.#child.kill("SIGKILL");
     await this.#ended;
   }
 
-  ask(call: HolderCall): Promise<unknown> {
-    const id = this.#calls++;
-    return new Promise((resolve, reject) => {
-      if (this.#made !== undefined) return reject(new Error("The holder's process has ended."));
-      this.#waiting.set(id, { resolve, reject });
-      // Where it cannot be sent, the process is about to end, which rejects all that wait.
-      this.#child.send({ id, call }, () => undefined);
-    });
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
   }
 
   /** Ends it with the process that started it. */
@@ -201,26 +212,59 @@ class HolderProcess implements Holder {
     this.#forget();
   }
 
+  async #load({ module, registry, options = {}, clock }: HolderOptions): Promise<void> {
+    const url = module === undefined ? undefined : moduleUrl(module);
+    await this.#ask({ name: "load", module: url, registry, options, file: this.#file, clock });
+  }
+
   #forget(): void {
     running.delete(this);
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
+  #ask(call: HolderCall): Promise<unknown> {
+    const id = this.#calls++;
+    return new Promise((resolve, reject) => {
+      if (this.#made !== undefined) return reject(new Error("The holder's process has ended."));
+      this.#waiting.set(id, { resolve, reject });
+      this.#hold();
+      // Where it cannot be sent, the process is about to end, which rejects all that wait.
+      this.#child.send({ id, call }, () => undefined);
+    });
+  }
+
   #hear({ id, answer, error }: HolderAnswer): void {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
+    this.#hold();
     if (error === undefined) waiting?.resolve(answer);
-    else waiting?.reject(Object.assign(new Error(error.message), error.code !== undefined && { code: error.code }));
+    else waiting?.reject(errorOf(error));
+  }
+
+  /** The test's process waits for the end of a call, and for nothing else of a holder that it forgot. */
+  #hold(): void {
+    const { channel, stderr } = this.#child as { channel?: { ref?(): void; unref?(): void } | null; stderr: unknown };
+    const pipe = stderr as { ref?(): void; unref?(): void } | null;
+    const handles = [this.#child, channel, pipe];
+    for (const handle of handles) if (this.#waiting.size > 0) handle?.ref?.();
+    for (const handle of handles) if (this.#waiting.size === 0) handle?.unref?.();
   }
 
   #read(): readonly string[] {
     try {
       // The last line may lack its end: the process was killed while it wrote.
       return readFileSync(this.#file, "utf8").split("\n").slice(0, -1);
-    } catch {
-      return [];
+    } catch (error) {
+      // It did not come so far as to open the file.
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+      throw error;
     }
   }
+}
+
+function errorOf({ message, code, name }: NonNullable<HolderAnswer["error"]>): Error {
+  if (errorCodes.includes(code as ErrorCode)) return new SnowleaseError(code as ErrorCode, message);
+  return Object.assign(new Error(message), { name }, code !== undefined && { code });
 }
 
 function moduleUrl(module: string | URL): string {
@@ -229,13 +273,21 @@ function moduleUrl(module: string | URL): string {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID */
-function checkOptions({ module, registry }: HolderOptions): void {
-  if (module === undefined && registry === undefined) {
-    throw configInvalid("Expected `module` or `registry`, got neither; name what makes the IDs.");
+export function positive(name: string, value: number): number {
+  if (Number.isFinite(value) && value > 0) return Math.round(value);
+  throw configInvalid(`Expected \`${name}\` to be a number above 0, got ${shown(value)}; correct it.`);
+}
+
+/** @throws SnowleaseError CONFIG_INVALID */
+function checkOptions({ module, registry, clock }: HolderOptions): void {
+  if ((module === undefined) === (registry === undefined)) {
+    const got = module === undefined ? "neither" : "both";
+    throw configInvalid(`Expected either \`module\` or \`registry\`, got ${got}; name what makes the IDs.`);
   }
   if (registry?.startsWith("memory:") === true) {
     throw configInvalid(
       `Expected a registry that several processes share, got ${shown(registry)}; name one such as sqlite:PATH.`,
     );
   }
+  if (clock !== undefined) positive("clock", clock);
 }

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isSnowleaseError } from "../id/errors.ts";
+import { configInvalid, errorCodes, isSnowleaseError, shown } from "../id/errors.ts";
 import { duplicatesIn } from "./duplicates.ts";
-import { type Holder, type HolderOptions, type LifeReport, startHolder } from "./holder.ts";
+import { HolderProcess, type HolderOptions, type LifeReport, positive } from "./holder.ts";
 
 /** Options of `restartMatrix`. */
 export interface RestartMatrixOptions extends Omit<HolderOptions, "clock"> {
@@ -10,16 +10,23 @@ export interface RestartMatrixOptions extends Omit<HolderOptions, "clock"> {
   readonly restart?: (() => Promise<unknown>) | undefined;
   /** How long a process makes IDs at a time, ms. Default 500. */
   readonly life?: number | undefined;
+  /** How long a stopped process stands still, ms: longer than its lease lasts. Default 3000. */
+  readonly pause?: number | undefined;
+  /**
+   * The `code`, or else the name, of each error with which the program refuses to start or to make an ID. Any other error fails the case.
+   * Default: the codes of Snowlease's errors.
+   */
+  readonly refusals?: readonly string[] | undefined;
 }
 
 /** What came of a case. */
 export interface CaseReport {
   readonly title: string;
-  /** How many IDs were made. */
-  readonly ids: number;
-  /** How often the program refused to make one, by the error's `code`, or else its name. */
+  /** How many IDs each process made, in the order of their starts. */
+  readonly made: readonly number[];
+  /** How often the program refused, by the error's `code`, or else its name. */
   readonly refusals: Readonly<Record<string, number>>;
-  /** How long after the start behind a restart of the store an ID was made again, ms; absent where the store was not restarted. */
+  /** How long after a restart of the store an ID was made, ms; absent where the store was not restarted. */
   readonly recovered?: number;
 }
 
@@ -30,140 +37,156 @@ export interface RestartReport {
   readonly ids: number;
 }
 
-/** One ID source in several processes, one after the other or at once. */
+/** A process of a case; undefined where its program refused to start. */
+type Made = HolderProcess | undefined;
+
+/** One program in several processes, one after the other or at once. */
 interface Stage {
   readonly life: number;
-  readonly restart: () => Promise<unknown>;
-  /**
-   * Starts a process; undefined where its program refuses to start, which is as safe.
-   * @param clock what its wall clock shows then, Unix ms.
-   */
-  start(clock?: number): Promise<Holder | undefined>;
-  /** Makes IDs for a life, or as long as told; returns what its clock showed when it began. */
-  live(holder: Holder | undefined, ms?: number): Promise<number>;
-  /** Starts processes until one makes an ID: the store may keep everybody waiting after its restart. @throws Error after 10 min */
-  recover(): Promise<void>;
+  readonly pause: number;
+  /** Starts a process. `clock`: what its `Date` shows when its program has started, Unix ms. */
+  start(clock?: number): Promise<Made>;
+  /** Makes IDs for a life, or for so many ms; returns what the process' `Date` showed when it began. */
+  live(holder: Made, ms?: number): Promise<number>;
+  /** Ends or stops a process while it makes IDs; returns what its `Date` showed before. */
+  interrupt(holder: Made, how: (holder: HolderProcess) => unknown): Promise<number>;
+  restart(): Promise<void>;
+  /** Ends all processes, and waits until a new one makes an ID; returns what its `Date` showed then. @throws Error after 10 min */
+  recover(): Promise<number>;
 }
 
 interface RestartCase {
   readonly title: string;
   readonly needsRestart?: true;
+  /** It needs signals that Windows has not. */
+  readonly needsSignals?: true;
   run(stage: Stage): Promise<void>;
 }
 
-/** Lives of a process that ends in this way, each with the clock where it was when the first one began. */
-function oneAfterAnother(title: string, end: (holder: Holder) => Promise<void>): RestartCase {
-  return {
-    title,
-    async run({ start, live }) {
-      let clock: number | undefined;
-      for (let lives = 0; lives < 3; lives++) {
-        const holder = await start(clock);
-        const began = await live(holder);
-        clock ??= began;
-        if (holder !== undefined) await end(holder);
-      }
-    },
-  };
-}
-
 const cases: readonly RestartCase[] = [
-  // First: a store that hands out numbers from 1 on, and forgot that it did, hands out the same ones.
+  // First: a store that counts from 1 on and forgot that it did gives the same numbers again.
   {
     title: "the store restarted while a process makes IDs",
     needsRestart: true,
-    async run({ start, live, restart, recover, life }) {
-      const first = await start();
-      const began = await live(first);
-      await Promise.all([live(first, 4 * life), restart()]);
-      const second = await start(began);
-      await Promise.all([live(first), live(second)]);
-      await recover();
+    async run(stage) {
+      const first = await stage.start();
+      const began = await stage.live(first);
+      await Promise.all([stage.live(first, 4 * stage.life), stage.restart()]);
+      const second = await stage.start(began);
+      await Promise.all([stage.live(first), stage.live(second)]);
+      await stage.live(await stage.start(await stage.recover()));
     },
   },
   {
     title: "killed with -9, and the store restarted before the next start",
     needsRestart: true,
-    async run({ start, live, restart, recover }) {
-      const first = await start();
-      const began = await live(first);
-      await first?.kill();
-      await restart();
-      await live(await start(began));
-      await recover();
+    async run(stage) {
+      const began = await stage.interrupt(await stage.start(), (holder) => holder.kill());
+      await stage.restart();
+      await stage.live(await stage.start(began));
+      await stage.live(await stage.start(await stage.recover()));
     },
   },
-  oneAfterAnother("stopped in the usual way, and started with the clock set back", (holder) => holder.close()),
-  oneAfterAnother("killed with -9, and started with the clock set back", (holder) => holder.kill()),
+  {
+    title: "stopped in the usual way, and started with the clock set back",
+    async run(stage) {
+      let clock: number | undefined;
+      for (let lives = 0; lives < 3; lives++) {
+        const holder = await stage.start(clock);
+        const began = await stage.live(holder);
+        clock ??= began;
+        await holder?.close();
+      }
+    },
+  },
+  {
+    title: "killed with -9 while IDs are made, and started with the clock set back",
+    async run(stage) {
+      let clock: number | undefined;
+      for (let lives = 0; lives < 3; lives++) {
+        const began = await stage.interrupt(await stage.start(clock), (holder) => holder.kill());
+        clock ??= began;
+      }
+    },
+  },
   {
     title: "short lives, one after the other, the clock going back and forth",
-    async run({ start, live, life }) {
+    async run(stage) {
+      const { life } = stage;
       const now = Date.now();
       // Half as far apart as they are long: each one meets others.
       for (const back of [0, 4, 1, 5, 2, 3]) {
-        const holder = await start(now - (back * life) / 10);
-        await live(holder, life / 5);
+        const holder = await stage.start(now - Math.round((back * life) / 10));
+        await stage.live(holder, Math.ceil(life / 5));
         await holder?.kill();
       }
     },
   },
   {
     title: "the clock set back while IDs are made",
-    async run({ start, live }) {
-      const holder = await start();
+    async run(stage) {
+      const holder = await stage.start();
       for (let lives = 0; lives < 3; lives++) {
-        const began = await live(holder);
+        const began = await stage.live(holder);
         await holder?.setClock(began);
       }
     },
   },
   {
     title: "two processes at once",
-    async run({ start, live }) {
-      const holders = await Promise.all([start(), start()]);
-      await Promise.all(holders.map((holder) => live(holder)));
+    async run(stage) {
+      const holders = await Promise.all([stage.start(), stage.start()]);
+      await Promise.all(holders.map((holder) => stage.live(holder)));
     },
   },
   {
-    title: "stopped while another process begins, and resumed",
-    async run({ start, live, life }) {
-      const first = await start();
-      const began = await live(first);
-      first?.stop();
-      const second = await start(began);
-      await live(second);
+    title: "stopped while IDs are made, and resumed beside another process",
+    needsSignals: true,
+    async run(stage) {
+      const first = await stage.start();
+      await stage.interrupt(first, (holder) => holder.stop());
+      const [second] = await Promise.all([stage.start(), sleep(stage.pause)]);
+      const living = stage.live(second);
       first?.resume();
-      await first?.setClock(began + life);
-      await second?.setClock(began + life);
-      await Promise.all([live(first), live(second)]);
+      await Promise.all([living, stage.live(first)]);
     },
   },
 ];
 
+/** How long the matrix waits for an ID after a restart of the store, and how long it asks each time, ms. */
+const [longestRecovery, retryTime] = [600_000, 200];
+/** How long the start of a program, and one ID, may take, ms. */
+const [longestStart, longestNext] = [600_000, 60_000];
+
 /**
  * Starts, stops and kills processes that make IDs, sets their clocks back, and compares each ID with every other. A process that refuses to
- * make an ID is safe, and counted.
+ * make an ID is safe.
  *
- * With `registry`, the IDs are Snowlease's, in a namespace of their own unless `options` has one. With `module`, they are those of a
- * program of your own, whatever makes them.
+ * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace and windows of 2 s, unless `options` say otherwise. With `module`, they are
+ * those of any program.
  *
  * @returns what was made, when no ID was made twice.
- * @throws Error that names, for each case with duplicates, the first ID and the processes that made it; or a case in which no ID was made.
- * SnowleaseError CONFIG_INVALID for options that make no sense.
+ * @throws Error that names each case that failed: by duplicates, by an error that is no refusal, or because it made no ID. SnowleaseError
+ * CONFIG_INVALID for options that make no sense.
  */
 export async function restartMatrix(options: RestartMatrixOptions): Promise<RestartReport> {
-  const { restart, life = 500, ...given } = options;
+  checkNames(options);
+  const { restart, life = 500, pause = 3000, refusals = errorCodes, ...given } = options;
+  const spans = { life: positive("life", life), pause: positive("pause", pause) };
   const holderOptions = await withNamespace(given);
+  const chosen = cases.filter(
+    ({ needsRestart, needsSignals }) =>
+      (!needsRestart || restart !== undefined) && (!needsSignals || process.platform !== "win32"),
+  );
   const reports: CaseReport[] = [];
   const failures: string[] = [];
-  /** All IDs of all cases: they are made with one store, so those of two cases must differ, too. */
+  /** All IDs of all cases: they are made with one store, so those of two cases differ, too. */
   const made: string[] = [];
-  for (const each of cases) {
-    if (each.needsRestart && restart === undefined) continue;
-    const { report, ids, failure } = await runCase(each, { ...holderOptions, restart, life });
-    made.push(...ids);
-    reports.push(report);
-    if (failure !== undefined) failures.push(`${each.title}: ${failure}`);
+  for (const each of chosen) {
+    const found = await new CaseRun({ ...spans, restart, refusals, options: holderOptions }).run(each);
+    made.push(...found.ids);
+    reports.push(found.report);
+    if (found.failure !== undefined) failures.push(`${each.title}: ${found.failure}`);
   }
   const [across] = failures.length === 0 ? duplicatesIn(made) : [];
   if (across !== undefined) failures.push(`in two cases: the ID ${across.id}`);
@@ -173,89 +196,132 @@ export async function restartMatrix(options: RestartMatrixOptions): Promise<Rest
   );
 }
 
-/** How long the matrix waits for an ID after a restart of the store, and how long it asks each time, ms. */
-const [longestRecovery, retryPause] = [600_000, 200];
-
-interface CaseOutcome {
-  readonly report: CaseReport;
-  readonly ids: readonly string[];
-  readonly failure: string | undefined;
+interface RunOptions extends Required<Pick<RestartMatrixOptions, "life" | "pause" | "refusals">> {
+  readonly restart: RestartMatrixOptions["restart"];
+  readonly options: HolderOptions;
 }
 
-async function runCase(
-  { title, run }: RestartCase,
-  {
-    restart = async () => undefined,
-    life,
-    ...options
-  }: HolderOptions & Pick<RestartMatrixOptions, "restart"> & { readonly life: number },
-): Promise<CaseOutcome> {
-  const holders: Holder[] = [];
-  const refusals: Record<string, number> = {};
-  let reason: string | undefined;
-  let recovered: number | undefined;
-  const note = (found: Pick<LifeReport, "refusals" | "reason">): void => {
-    for (const [code, count] of Object.entries(found.refusals)) refusals[code] = (refusals[code] ?? 0) + count;
-    reason ??= found.reason;
-  };
-  const stage: Stage = {
-    life,
-    restart,
+/** One run of a case. */
+class CaseRun implements Stage {
+  readonly life: number;
+  readonly pause: number;
+  readonly #run: RunOptions;
+  readonly #holders: HolderProcess[] = [];
+  readonly #refusals: Record<string, number> = {};
+  #reason: string | undefined;
+  /** How long the last program took to start, ms. */
+  #startTime = 0;
+  /** When the store had been restarted, and how many IDs there were then. */
+  #restarted: { readonly at: number; readonly made: number } | undefined;
+  #recovered: number | undefined;
+  /** An error that is no refusal, of a process that was stopped while it made IDs. */
+  #late: Error | undefined;
 
-    async start(clock) {
-      try {
-        const holder = await startHolder({ ...options, clock });
-        holders.push(holder);
-        return holder;
-      } catch (error) {
-        const { code, name, message } = error as NodeJS.ErrnoException;
-        // No start with these options succeeds.
-        if (code === "CONFIG_INVALID") throw error;
-        note({ refusals: { [code ?? name]: 1 }, reason: message });
-        return undefined;
-      }
-    },
-
-    async live(holder, ms = life) {
-      const began = Date.now();
-      if (holder === undefined) return sleep(ms, began);
-      const lived = await holder.live(ms);
-      note(lived);
-      return lived.began;
-    },
-
-    async recover() {
-      const began = performance.now();
-      const made = (): number => holders.reduce((sum, { ids }) => sum + ids.length, 0);
-      for (const before = made(); made() === before; recovered = Math.round(performance.now() - began)) {
-        if (recovered !== undefined && recovered > longestRecovery) {
-          throw new Error(
-            `no ID was made within ${longestRecovery / 60_000} min after the restart of the store: ${reason}`,
-          );
-        }
-        const holder = await stage.start();
-        await stage.live(holder, retryPause);
-        await holder?.kill();
-      }
-    },
-  };
-  try {
-    await run(stage);
-  } catch (error) {
-    if (isSnowleaseError(error)) throw error;
-    throw new Error(`${title}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
-  } finally {
-    await Promise.all(holders.map((holder) => holder.kill()));
+  constructor(run: RunOptions) {
+    this.#run = run;
+    [this.life, this.pause] = [run.life as number, run.pause as number];
   }
-  const ids = holders.flatMap((holder) => holder.ids);
-  const report = { title, ids: ids.length, refusals, ...(recovered !== undefined && { recovered }) };
-  return { report, ids, failure: failureOf(holders, reason) };
+
+  /** @throws SnowleaseError CONFIG_INVALID */
+  async run({ title, run }: RestartCase): Promise<{ report: CaseReport; ids: readonly string[]; failure?: string }> {
+    let failure: string | undefined;
+    try {
+      await run(this);
+      if (this.#late !== undefined) throw this.#late;
+    } catch (error) {
+      if (isSnowleaseError(error, "CONFIG_INVALID")) throw error;
+      failure = error instanceof Error ? error.message : String(error);
+    } finally {
+      await Promise.all(this.#holders.map((holder) => holder.kill()));
+    }
+    const made = this.#holders.map(({ ids }) => ids);
+    const recovered = this.#recovered === undefined ? {} : { recovered: this.#recovered };
+    const report = { title, made: made.map((ids) => ids.length), refusals: this.#refusals, ...recovered };
+    failure = duplicateText(made) ?? failure ?? (made.flat().length === 0 ? this.#nothing() : undefined);
+    return { report, ids: made.flat(), ...(failure !== undefined && { failure }) };
+  }
+
+  async start(clock?: number): Promise<Made> {
+    // The clock runs while the program starts.
+    const shown = clock === undefined ? {} : { clock: clock - Math.round(this.#startTime) };
+    try {
+      const starting = HolderProcess.start({ ...this.#run.options, ...shown });
+      const holder = await within(longestStart, starting, "start a program");
+      this.#holders.push(holder);
+      this.#startTime = holder.startTime;
+      return holder;
+    } catch (error) {
+      if (isSnowleaseError(error, "CONFIG_INVALID")) throw error;
+      const { code, name, message } = error as NodeJS.ErrnoException;
+      this.#note({ refusals: { [code ?? name]: 1 }, reason: message });
+      return undefined;
+    }
+  }
+
+  async live(holder: Made, ms: number = this.life): Promise<number> {
+    const began = Date.now();
+    if (holder === undefined) return sleep(ms, began);
+    const lived = await within(ms + longestNext, holder.live(ms), "make an ID");
+    this.#note(lived);
+    if (this.#restarted !== undefined && this.#count() > this.#restarted.made) {
+      this.#recovered ??= Math.round(performance.now() - this.#restarted.at);
+    }
+    return lived.began;
+  }
+
+  async interrupt(holder: Made, how: (holder: HolderProcess) => unknown): Promise<number> {
+    const began = await this.live(holder);
+    if (holder === undefined) return began;
+    const noted = holder.live(2 * this.life).then(
+      (lived) => this.#note(lived),
+      // It was killed.
+      () => undefined,
+    );
+    noted.catch((error: Error) => (this.#late ??= error));
+    await sleep(this.life);
+    await how(holder);
+    return began;
+  }
+
+  async restart(): Promise<void> {
+    await this.#run.restart?.();
+    this.#restarted = { at: performance.now(), made: this.#count() };
+  }
+
+  async recover(): Promise<number> {
+    const { at = 0 } = this.#restarted ?? {};
+    for (const holder of this.#holders) await holder.kill();
+    while (performance.now() - at < longestRecovery) {
+      const holder = await this.start();
+      const began = await this.live(holder, retryTime);
+      await holder?.kill();
+      if (holder !== undefined && holder.ids.length > 0) return began;
+    }
+    throw new Error(`no ID was made within 10 min after the restart of the store: ${this.#reason}`);
+  }
+
+  #count(): number {
+    return this.#holders.reduce((sum, { ids }) => sum + ids.length, 0);
+  }
+
+  /** @throws Error for an error that is no refusal */
+  #note({ refusals, reason }: Pick<LifeReport, "refusals" | "reason">): void {
+    for (const [code, count] of Object.entries(refusals)) {
+      this.#refusals[code] = (this.#refusals[code] ?? 0) + count;
+      if (this.#run.refusals?.includes(code)) continue;
+      throw new Error(`the program failed with ${code}: ${reason}; where this is a refusal, name it in \`refusals\``);
+    }
+    this.#reason ??= reason;
+  }
+
+  #nothing(): string {
+    return `no ID was made${this.#reason === undefined ? "" : `: ${this.#reason}`}`;
+  }
 }
 
-/** Why a case failed; undefined where each ID was made once. `reason`: of the first refusal. */
-function failureOf(holders: readonly Holder[], reason: string | undefined): string | undefined {
-  const makers = holders.flatMap((holder, place) => holder.ids.map((id) => ({ id, place: place + 1 })));
-  if (makers.length === 0) return `no ID was made${reason === undefined ? "" : `: ${reason}`}`;
+/** Which IDs the processes of a case made twice. */
+function duplicateText(made: readonly (readonly string[])[]): string | undefined {
+  const makers = made.flatMap((ids, place) => ids.map((id) => ({ id, place: place + 1 })));
   const [first, ...others] = duplicatesIn(makers.map(({ id }) => id));
   if (first === undefined) return undefined;
   const places = [...new Set(first.places.map((at) => makers[at]?.place))];
@@ -263,14 +329,48 @@ function failureOf(holders: readonly Holder[], reason: string | undefined): stri
   return `${others.length + 1} of ${makers.length} IDs were made more than once; the first one is ${first.id}, made by ${by}`;
 }
 
-/** A namespace of its own for Snowlease's IDs. */
+/** @throws Error where it takes longer, ms */
+async function within<Value>(most: number, work: Promise<Value>, what: string): Promise<Value> {
+  const late = new AbortController();
+  const limit = sleep(most, undefined, { signal: late.signal }).then((): never => {
+    throw new Error(`it took longer than ${most / 1000} s to ${what}`);
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    late.abort();
+    limit.catch(() => undefined);
+  }
+}
+
+const names: Readonly<Record<keyof RestartMatrixOptions, true>> = {
+  module: true,
+  registry: true,
+  options: true,
+  execArgv: true,
+  restart: true,
+  life: true,
+  pause: true,
+  refusals: true,
+};
+
+/** A misspelt option would leave cases out. @throws SnowleaseError CONFIG_INVALID */
+function checkNames(options: object): void {
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(names, name));
+  if (unknown === undefined) return;
+  throw configInvalid(
+    `Expected options of \`restartMatrix\` (${Object.keys(names).join(", ")}), got ${shown(unknown)}; correct it.`,
+  );
+}
+
+/** Two worker IDs of a namespace of its own, for Snowlease's IDs: each process meets the worker ID of an earlier one. */
 async function withNamespace(options: HolderOptions): Promise<HolderOptions> {
-  const { registry, module, options: given = {} } = options;
-  if (module !== undefined || registry === undefined || given["namespace"] !== undefined) return options;
+  const { registry, options: given = {} } = options;
+  if (registry === undefined || "namespace" in given) return options;
   const namespace = `restarts_${randomBytes(6).toString("hex")}`;
   const { snowlease } = await import("../snowlease.ts");
-  const ofNamespaces = ["layout", "maxWindow", "maxClockSkew"];
-  const asked = Object.fromEntries(Object.entries(given).filter(([name]) => ofNamespaces.includes(name)));
-  await snowlease.init({ ...asked, registry, namespace, new: true });
-  return { ...options, options: { ...given, namespace } };
+  await snowlease.init({ ...given, registry, namespace, new: true });
+  const chooses = ["pool", "workerId", "properties", "env", "ordinal", "assigner", "datacenter", "machine"];
+  const pool = chooses.some((name) => name in given) ? {} : { pool: "0-1" };
+  return { ...options, options: { window: "2s", claimTimeout: "20s", ...given, ...pool, namespace } };
 }

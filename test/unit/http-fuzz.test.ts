@@ -466,9 +466,10 @@ async function begin(world: World): Promise<void> {
   await send("POST", "/v1/orders/ids", {});
   const [, era] = /"era":"([^"]*)"/.exec(await send("GET", "/v1/orders", {})) ?? [];
   await send("POST", "/v1/orders/quarantine/end", { era });
-  for (const path of ["", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
+  for (const path of ["", "/scope", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
     await send("GET", `/v1/orders${path}`, {});
   }
+  for (const path of ["/metrics", "/healthz", "/readyz", "/openapi.json"]) await send("GET", path, {});
 }
 
 function matches(template: string, path: string): boolean {

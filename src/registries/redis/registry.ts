@@ -1,4 +1,5 @@
 import { Layout } from "../../id/layout.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
@@ -33,6 +34,8 @@ const schemaVersion = 1;
 const page = 500;
 /** The highest number that Java processes of westid take. */
 const foreignLast = 1023;
+/** Pause between two questions whether the server asks for a password, ms: it may log each wrong one. */
+const checkPause = 60_000;
 
 /**
  * A registry in Redis, in the key layout of westid. Each operation is one script and one round trip; the clock is the server's. A server
@@ -53,6 +56,8 @@ export async function redisRegistry(
   // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
   const mark = eraMark();
   const database = ownDatabase(connection);
+  let unguarded = false;
+  let nextCheck = -Infinity;
 
   /** A key that shows that the namespace exists. */
   async function findKey(namespace: string): Promise<string | undefined> {
@@ -251,12 +256,15 @@ export async function redisRegistry(
     },
 
     async ping() {
-      const { answer, config, login } = await scripts.ping(passwordCheck(address));
+      const isDue = monotonic(systemClock) >= nextCheck;
+      if (isDue) nextCheck = monotonic(systemClock) + checkPause;
+      const { answer, config, login } = await scripts.ping(isDue ? passwordCheck(address) : undefined);
+      if (login !== undefined) unguarded = isUnguarded(login);
       return {
         clock: numberOf(answer.fields, "clock"),
         ...durabilityOf(settings, config),
         schema: schemaVersion,
-        ...(isUnguarded(login) && { unguarded: true }),
+        ...(unguarded && { unguarded }),
       };
     },
 
