@@ -16,7 +16,7 @@ export type Encryption =
   | { readonly is: "encrypted" }
   /** It is sent through a socket or the loopback interface of this host. */
   | { readonly is: "local" }
-  /** With TLS, but to whoever answers. `setting`: what says so. */
+  /** With TLS, but to any server that answers. `setting`: what says so. */
   | { readonly is: "unchecked"; readonly setting: string }
   /** `addresses`: those that are reached without TLS, for people. `remedy`: what has to stand where. */
   | { readonly is: "plain"; readonly addresses: readonly string[]; readonly remedy: string };

@@ -95,7 +95,7 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
     "leaves no zombies of programs whose parents have ended, as it would without its init",
     async () => {
       const wait = "setTimeout(() => undefined, 300)";
-      // One that stays for a second is counted; whoever ends is one for a moment.
+      // One that stays for a second is counted: each process that ends is one for a moment.
       const count = `
         const { readdirSync, readFileSync } = require("node:fs");
         const isZombie = (pid) => { try { return readFileSync("/proc/" + pid + "/stat", "utf8").includes(") Z "); } catch { return false; } };
