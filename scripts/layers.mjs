@@ -59,7 +59,7 @@ const layers = {
   "lend.ts": [...rooms, "registries/", "http/", "config/", "node:"],
   "conformance/": ["id/", "rule/", "generator/recent-ticks.ts"],
   "conformance.ts": ["rule/", "conformance/"],
-  "testing/": ["id/", "rule/", "lease/", "registries/wrap.ts", "snowlease.ts", "node:"],
+  "testing/": ["id/", "rule/", "lease/", "registries/deadline.ts", "registries/wrap.ts", "snowlease.ts", "node:"],
   "testing.ts": ["testing/", "registries/memory/"],
   "index.ts": [...rooms, "registries/", "assigners/", "config/", "snowlease.ts", "lend.ts"],
   "ops/": machinery,

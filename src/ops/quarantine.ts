@@ -88,7 +88,10 @@ export function quarantineText(look: QuarantineView, clock: number): string {
   return end > clock ? `${wasEnded}.` : `No quarantine lasts; the last one was set to end at ${timeText(end)}.`;
 }
 
-/** What an operator may do in a quarantine, with the command; undefined where nothing is left to do. `registry`: how the command names it. Default: with the word URL. */
+/**
+ * What an operator may do in a quarantine, with the command; undefined where nothing is left to do. `registry`: how the command names it.
+ * Default: with the word URL.
+ */
 export function quarantineAdvice(
   { quarantineUntil = 0, era, maxClockSkew }: QuarantineView,
   {

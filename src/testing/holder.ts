@@ -23,7 +23,7 @@ export interface HolderOptions {
   readonly module?: string | URL | undefined;
   /** In place of `module`: a registry URL, for `snowlease(options)`. Not `memory:`, which no other process sees. */
   readonly registry?: string | undefined;
-  /** Passed to the program. JSON. */
+  /** Passed to the program. No functions: it is another process. */
   readonly options?: object | undefined;
   /** What its `Date` shows when the module is loaded, and again when the program starts, Unix ms. Default: the machine's time. */
   readonly clock?: number | undefined;
@@ -141,7 +141,12 @@ export class HolderProcess implements Holder {
 
   private constructor({ execArgv = [] }: HolderOptions) {
     running.add(this);
-    this.#child = fork(program, [], { execArgv: [...execArgv], stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    this.#child = fork(program, [], {
+      execArgv: [...execArgv],
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+      // As JSON, a function among the options would be left out without a word.
+      serialization: "advanced",
+    });
     this.#child.stderr?.on("data", (chunk: Buffer) => (this.#said = (this.#said + chunk.toString()).slice(-2000)));
     this.#child.on("message", (message) => this.#hear(message as HolderAnswer));
     this.#ended = new Promise((resolve) => {
@@ -226,10 +231,10 @@ export class HolderProcess implements Holder {
     const id = this.#calls++;
     return new Promise((resolve, reject) => {
       if (this.#made !== undefined) return reject(new Error("The holder's process has ended."));
-      this.#waiting.set(id, { resolve, reject });
-      this.#hold();
       // Where it cannot be sent, the process is about to end, which rejects all that wait.
       this.#child.send({ id, call }, () => undefined);
+      this.#waiting.set(id, { resolve, reject });
+      this.#hold();
     });
   }
 
@@ -279,7 +284,7 @@ export function positive(name: string, value: number): number {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID */
-function checkOptions({ module, registry, clock }: HolderOptions): void {
+function checkOptions({ module, registry, clock, options }: HolderOptions): void {
   if ((module === undefined) === (registry === undefined)) {
     const got = module === undefined ? "neither" : "both";
     throw configInvalid(`Expected either \`module\` or \`registry\`, got ${got}; name what makes the IDs.`);
@@ -290,4 +295,10 @@ function checkOptions({ module, registry, clock }: HolderOptions): void {
     );
   }
   if (clock !== undefined) positive("clock", clock);
+  try {
+    structuredClone(options);
+  } catch (cause) {
+    const { message } = cause as Error;
+    throw configInvalid(`Expected \`options\` that another process can get, without functions; ${message}`, cause);
+  }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { configInvalid, errorCodes, isSnowleaseError, shown } from "../id/errors.ts";
+import { TooLate, within } from "../registries/deadline.ts";
 import { duplicatesIn } from "./duplicates.ts";
 import { HolderProcess, type HolderOptions, type LifeReport, positive } from "./holder.ts";
 
@@ -162,8 +163,8 @@ const [longestStart, longestNext] = [600_000, 60_000];
  * Starts, stops and kills processes that make IDs, sets their clocks back, and compares each ID with every other. A process that refuses to
  * make an ID is safe.
  *
- * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace and windows of 2 s, unless `options` say otherwise. With `module`, they are
- * those of any program.
+ * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace and windows of 2 s, unless `options` say otherwise. With
+ * `module`, they are those of any program.
  *
  * @returns what was made, when no ID was made twice.
  * @throws Error that names each case that failed: by duplicates, by an error that is no refusal, or because it made no ID. SnowleaseError
@@ -196,7 +197,10 @@ export async function restartMatrix(options: RestartMatrixOptions): Promise<Rest
   );
 }
 
-interface RunOptions extends Required<Pick<RestartMatrixOptions, "life" | "pause" | "refusals">> {
+interface RunOptions {
+  readonly life: number;
+  readonly pause: number;
+  readonly refusals: readonly string[];
   readonly restart: RestartMatrixOptions["restart"];
   readonly options: HolderOptions;
 }
@@ -219,7 +223,7 @@ class CaseRun implements Stage {
 
   constructor(run: RunOptions) {
     this.#run = run;
-    [this.life, this.pause] = [run.life as number, run.pause as number];
+    [this.life, this.pause] = [run.life, run.pause];
   }
 
   /** @throws SnowleaseError CONFIG_INVALID */
@@ -236,9 +240,10 @@ class CaseRun implements Stage {
     }
     const made = this.#holders.map(({ ids }) => ids);
     const recovered = this.#recovered === undefined ? {} : { recovered: this.#recovered };
-    const report = { title, made: made.map((ids) => ids.length), refusals: this.#refusals, ...recovered };
-    failure = duplicateText(made) ?? failure ?? (made.flat().length === 0 ? this.#nothing() : undefined);
-    return { report, ids: made.flat(), ...(failure !== undefined && { failure }) };
+    const report = { title, made: made.map(({ length }) => length), refusals: this.#refusals, ...recovered };
+    const ids = made.flat();
+    failure = duplicateText(made) ?? failure ?? (ids.length === 0 ? this.#nothing() : undefined);
+    return { report, ids, ...(failure !== undefined && { failure }) };
   }
 
   async start(clock?: number): Promise<Made> {
@@ -246,7 +251,7 @@ class CaseRun implements Stage {
     const shown = clock === undefined ? {} : { clock: clock - Math.round(this.#startTime) };
     try {
       const starting = HolderProcess.start({ ...this.#run.options, ...shown });
-      const holder = await within(longestStart, starting, "start a program");
+      const holder = await inTime(longestStart, starting, "start a program");
       this.#holders.push(holder);
       this.#startTime = holder.startTime;
       return holder;
@@ -261,7 +266,7 @@ class CaseRun implements Stage {
   async live(holder: Made, ms: number = this.life): Promise<number> {
     const began = Date.now();
     if (holder === undefined) return sleep(ms, began);
-    const lived = await within(ms + longestNext, holder.live(ms), "make an ID");
+    const lived = await inTime(ms + longestNext, holder.live(ms), "make an ID");
     this.#note(lived);
     if (this.#restarted !== undefined && this.#count() > this.#restarted.made) {
       this.#recovered ??= Math.round(performance.now() - this.#restarted.at);
@@ -308,7 +313,7 @@ class CaseRun implements Stage {
   #note({ refusals, reason }: Pick<LifeReport, "refusals" | "reason">): void {
     for (const [code, count] of Object.entries(refusals)) {
       this.#refusals[code] = (this.#refusals[code] ?? 0) + count;
-      if (this.#run.refusals?.includes(code)) continue;
+      if (this.#run.refusals.includes(code)) continue;
       throw new Error(`the program failed with ${code}: ${reason}; where this is a refusal, name it in \`refusals\``);
     }
     this.#reason ??= reason;
@@ -329,17 +334,13 @@ function duplicateText(made: readonly (readonly string[])[]): string | undefined
   return `${others.length + 1} of ${makers.length} IDs were made more than once; the first one is ${first.id}, made by ${by}`;
 }
 
-/** @throws Error where it takes longer, ms */
-async function within<Value>(most: number, work: Promise<Value>, what: string): Promise<Value> {
-  const late = new AbortController();
-  const limit = sleep(most, undefined, { signal: late.signal }).then((): never => {
-    throw new Error(`it took longer than ${most / 1000} s to ${what}`);
-  });
+/** @throws Error where it takes longer than so many ms */
+async function inTime<Value>(most: number, work: Promise<Value>, what: string): Promise<Value> {
   try {
-    return await Promise.race([work, limit]);
-  } finally {
-    late.abort();
-    limit.catch(() => undefined);
+    return await within(most, work);
+  } catch (error) {
+    if (!(error instanceof TooLate)) throw error;
+    throw new Error(`it took longer than ${most / 1000} s to ${what}`, { cause: error });
   }
 }
 

@@ -159,6 +159,10 @@ describe("a restart matrix", { timeout: 5 * minutes }, () => {
     [{}, /Expected either `module` or `registry`, got neither/],
     [{ module: "./a.mjs", registry: "sqlite:./b.db" }, /got both/],
     [{ module: "./a.mjs", restrat: async () => undefined }, /options of `restartMatrix` \(.*\), got `restrat`/],
+    [
+      { module: "./a.mjs", options: { host: () => "a" } },
+      /`options` that another process can get, without functions; /,
+    ],
     [{ module: "./a.mjs", life: Number.NaN }, /`life` to be a number above 0, got `NaN`/],
     [{ registry: "memory:" }, /a registry that several processes share, got `memory:`/],
     [{ registry: "reddis://h" }, /registry URL/],

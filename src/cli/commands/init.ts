@@ -75,7 +75,10 @@ export const init: CliCommand = {
   },
 };
 
-/** What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. `clock`: the registry's, Unix ms. */
+/**
+ * What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. `clock`: the
+ * registry's, Unix ms.
+ */
 function linesOf(
   namespace: string,
   { url, flag, clock }: { readonly url: string; readonly flag: string | undefined; readonly clock: number },
