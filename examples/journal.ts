@@ -30,6 +30,7 @@ import type {
   Registry,
   Released,
   ReleaseRequest,
+  RemoveRequest,
   Renewal,
   RenewRequest,
   SeparateRequest,
@@ -129,6 +130,12 @@ function journaled(store: Registry, journal: Journal): Registry {
         const info = await store.separate?.(request);
         journal.push(`${request.namespace} is separated from its original`);
         return info as NamespaceInfo;
+      },
+    }),
+    ...(store.remove && {
+      async remove(request: RemoveRequest): Promise<void> {
+        await store.remove?.(request);
+        journal.push(`${request.namespace} is removed`);
       },
     }),
     ...(store.receiptKey && { receiptKey: async (namespace: string) => store.receiptKey?.(namespace) }),

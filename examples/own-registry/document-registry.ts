@@ -29,6 +29,7 @@ import {
   separated,
   pinnedRecord,
   type PoolView,
+  removedInOneStep,
   shownRecord,
   stateOf,
   storedToken,
@@ -245,6 +246,15 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
         return infoOf(present(space, now));
       }),
 
+    remove: ({ namespace, era, forget = false }) =>
+      step((state, now) => {
+        const space = state.get(namespace);
+        if (space === undefined) throw noNamespace(namespace);
+        checkEra({ namespace, era }, space.era.era);
+        state.delete(namespace);
+        if (!forget) state.noted.set(namespace, removedInOneStep(present(space, now), space.records, eraMark));
+      }),
+
     prune: (namespace, before) =>
       step((state) => {
         const space = state.get(namespace);
@@ -271,7 +281,10 @@ function created(
   { layout, ...limits }: Partial<NamespaceLimits> & { readonly layout: string },
   now: number,
 ): Namespace {
-  return { ...newNamespace(layout, limits, now, state.noted.get(namespace)), records: [], history: [] };
+  const made = newNamespace(layout, limits, now, state.noted.get(namespace));
+  // What a step throws changes nothing, this neither.
+  state.noted.delete(namespace);
+  return { ...made, records: [], history: [] };
 }
 
 /** What the rule wants to know of a namespace that does not exist. */

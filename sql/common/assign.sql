@@ -21,6 +21,18 @@ WHERE worker_id = :worker_id AND pid = :old_pid AND ip = :old_ip AND hostname = 
 -- name: remove
 DELETE FROM {assign} WHERE worker_id = :worker_id AND pid = :pid AND ip = :ip AND hostname = :hostname;
 
+-- name: last-use
+-- When the last window ends of a number that has a row of ours.
+SELECT MAX(w.until_ms) AS until_ms
+FROM {window} w JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE a.ip LIKE 'lease@%';
+
+-- name: erase
+-- One batch of our rows, also those whose record was lost.
+DELETE FROM {assign} WHERE worker_id IN (
+  SELECT worker_id FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id {limit}
+);
+
 -- name: any-foreign
 -- A row where another program has taken a number.
 SELECT name FROM {meta} WHERE name = 'schema' AND EXISTS (SELECT 1 FROM {assign} WHERE ip NOT LIKE 'lease@%');
@@ -34,3 +46,7 @@ SELECT a.worker_id, :new_version, NULL, 'foreign', 0, 0, 0, 0, 0, 0
 FROM {assign} a
 WHERE a.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {window} w WHERE w.worker_id = a.worker_id);
+
+-- name: drop
+-- Where no row of a Java process is in it.
+DROP TABLE {assign};

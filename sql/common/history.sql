@@ -34,3 +34,12 @@ DELETE FROM {history} WHERE (worker_id, fence) IN (
   ORDER BY until_ms, worker_id, fence
   {limit}
 );
+
+-- name: erase
+-- One batch of all rows.
+DELETE FROM {history} WHERE (worker_id, fence) IN (
+  SELECT worker_id, fence FROM {history} ORDER BY worker_id, fence {limit}
+);
+
+-- name: drop
+DROP TABLE {history};

@@ -14,6 +14,14 @@ UPDATE {meta} SET value = :value, version = :new_version WHERE name = :name AND 
 UPDATE {meta} SET value = :value, version = :new_version
 WHERE name = 'era' AND value = :present_era AND {identity} = :identity;
 
+-- name: hold
+-- Leaves the namespace as it is, and locks it until the transaction ends.
+UPDATE {meta} SET version = :new_version WHERE name = 'id' AND value = :id;
+
+-- name: erase
+-- All of the namespace. What stays is about the tables.
+DELETE FROM {meta} WHERE name <> 'schema';
+
 -- name: touch
 -- Changes nothing that a reader looks at, and needs what a change does: the rights, and a server that takes writes.
 UPDATE {meta} SET version = :new_version WHERE name = 'schema';
@@ -25,3 +33,7 @@ SELECT name FROM {meta} WHERE name = 'schema' AND (
   OR EXISTS (SELECT 1 FROM {history})
   OR EXISTS (SELECT 1 FROM {assign} WHERE ip LIKE 'lease@%')
 );
+
+-- name: drop
+-- The last of the tables.
+DROP TABLE {meta};

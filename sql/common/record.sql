@@ -66,6 +66,18 @@ UPDATE {window} SET
   version = :new_version
 WHERE worker_id BETWEEN :first AND :last AND band <> :band;
 
+-- name: lock-all
+-- Waits for every transaction that writes records or their history, also for rows that cannot be seen yet, and keeps others
+-- from it until this one ends.
+LOCK TABLE {window}, {history} IN SHARE ROW EXCLUSIVE MODE;
+
+-- name: erase
+-- One batch.
+DELETE FROM {window} WHERE worker_id IN (SELECT worker_id FROM {window} ORDER BY worker_id {limit});
+
 -- name: forget
 -- Only a number that was never used.
 DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;
+
+-- name: drop
+DROP TABLE {window};

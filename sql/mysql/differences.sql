@@ -46,6 +46,12 @@ WHERE w.filed_under = 'foreign' AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms, w.worker_id
 LIMIT :limit;
 
+-- name: assign.erase
+DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
+
+-- name: history.erase
+DELETE FROM {history} ORDER BY worker_id, fence LIMIT :limit;
+
 -- name: history.prune
 DELETE FROM {history} WHERE newest = 0 AND until_ms < :before ORDER BY until_ms, worker_id, fence LIMIT :limit;
 
@@ -73,6 +79,15 @@ SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;
 
 -- name: meta.unlock
 SELECT RELEASE_LOCK(CONCAT('snowlease ', :table_name)) AS unlocked;
+
+-- name: record.erase
+DELETE FROM {window} ORDER BY worker_id LIMIT :limit;
+
+-- name: record.lock-all
+-- Locks nothing: LOCK TABLES commits, and takes a right of its own. But a DELETE waits for each row that another transaction
+-- has added and not committed yet. In a Galera cluster it does not see those of other nodes: a claim that was on its way
+-- before the seal may leave a record, of an era that is over.
+SELECT 1 AS locked;
 
 -- name: workers.page
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname

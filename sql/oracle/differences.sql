@@ -40,3 +40,16 @@ SELECT 1 AS locked FROM dual;
 
 -- name: meta.unlock
 SELECT 1 AS unlocked FROM dual;
+
+-- name: assign.drop
+-- Without a place in the recycle bin.
+DROP TABLE {assign} PURGE;
+
+-- name: history.drop
+DROP TABLE {history} PURGE;
+
+-- name: meta.drop
+DROP TABLE {meta} PURGE;
+
+-- name: record.drop
+DROP TABLE {window} PURGE;

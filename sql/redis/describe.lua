@@ -6,7 +6,8 @@
 -- KEYS[1]: the prefix of the namespace's keys
 
 if meta.layout == nil then
-  if now < meta.opensAt then
+  -- A namespace that was removed is known not to exist.
+  if now < meta.opensAt and meta.proved ~= 'removed' then
     return inQuarantine()
   end
   return { 'absent' }

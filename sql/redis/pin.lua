@@ -1,6 +1,7 @@
 -- Keeps a worker ID out of the pool, or for one address: `checkPin` and `pinnedRecord` in rule/pin.ts.
 --
 -- answers: pinned | absent (no such namespace) | refused info record
+--   | quarantine until clock era quarantineEnd maxClockSkew namespace (it is being removed: its last use was read)
 -- include: namespace quarantine records marks unused pins
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -29,6 +30,9 @@ then
   return listed({ 'refused', info() }, record or { workerId = workerId, ['until'] = 0 })
 end
 checkQuarantine(maxLag, mark)
+if meta.opensAt == neverOpens then
+  return inQuarantine()
+end
 
 local unused = record == nil
 record = record or { workerId = workerId, fence = 0, from = 0, ['until'] = 0, seenClock = 0, clean = false, knownFrom = 0 }

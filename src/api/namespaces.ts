@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
-import type { InitRequest } from "../rule/registry.ts";
+import type { InitRequest, RemoveRequest } from "../rule/registry.ts";
 import type { Call } from "./call.ts";
 import { duration, flag, layout, text, time } from "./fields.ts";
 import { answer, type FieldSchemas, type Optional, request } from "./schema.ts";
@@ -96,6 +96,32 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
     ...era,
   }),
   problems: ["NOT_FOUND"],
+};
+
+/** `iKnow`: the operator's word. */
+interface RemoveBody extends Omit<RemoveRequest, "namespace"> {
+  readonly iKnow?: boolean | undefined;
+}
+
+export const remove: Call<void, RemoveBody> = {
+  method: "POST",
+  path: "/v1/:namespace/remove",
+  summary: "Remove a namespace, with its worker IDs and their history",
+  access: "admin",
+  status: 204,
+  body: request<RemoveBody>({
+    era: text(128).describe("The era of the namespace, as it was read: no later namespace of its name is removed."),
+    forget: flag
+      .describe(
+        "Your word that no namespace of this name is ever made again. Without it a note stays: a namespace that is made again begins in quarantine, behind each window that this one granted. Default false.",
+      )
+      .optional(),
+    iKnow: flag.describe("Your word that no process uses the namespace. Needed.").optional(),
+  }).refine(
+    ({ iKnow }) => iKnow === true,
+    "Processes that use the namespace lose their worker IDs; when you know that there is none, add `iKnow: true`.",
+  ),
+  problems: ["NOT_FOUND", "WORKER_ID_HELD"],
 };
 
 export const prune: Call<{ readonly pruned: number }, { readonly before: number }> = {

@@ -29,6 +29,7 @@ export const readiness: Call<ReadyAnswer> = {
       .describe("Whether they may be lost with the process or the machine of the registry's server.")
       .optional(),
     schema: z.int().describe("Version of what is stored there.").optional(),
+    behind: z.string().describe("Where that is a daemon: the kind of the store behind it.").optional(),
     unguarded: z.boolean().describe("Whether it asks for no password, although it is given one.").optional(),
   }),
 };

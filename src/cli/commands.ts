@@ -16,7 +16,9 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   unpin: async () => (await import("./commands/unpin.ts")).unpin,
   quarantine: async () => (await import("./commands/quarantine.ts")).quarantine,
   separate: async () => (await import("./commands/separate.ts")).separate,
+  remove: async () => (await import("./commands/remove.ts")).remove,
   migrate: async () => (await import("./commands/migrate.ts")).migrate,
   init: async () => (await import("./commands/init.ts")).init,
+  verify: async () => (await import("./commands/verify.ts")).verify,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,
 };

@@ -12,6 +12,7 @@ import { owners } from "./owners.ts";
 import { quarantines } from "./quarantines.ts";
 import { receipts } from "./receipts.ts";
 import { releases } from "./releases.ts";
+import { removals } from "./removals.ts";
 import { renewals } from "./renewals.ts";
 import type { ConformanceSubject } from "./subject.ts";
 import { turns } from "./turns.ts";
@@ -30,6 +31,7 @@ export const conformance: readonly ConformanceCheck[] = [
   receipts,
   quarantines,
   copies,
+  removals,
   lateWrites,
   listings,
   overlaps,

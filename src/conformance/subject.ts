@@ -12,6 +12,7 @@ import type { Registry } from "../rule/registry.ts";
  * - `receipts`: grants and renewals answer receipts. A registry without them does not notice that its store is an older copy.
  * - `plain-receipts`: a receipt is the text that the rule writes, so that a check can invent one. A daemon signs its receipts.
  * - `copies`: an operator can separate a copy from its original. A daemon leaves that to its store.
+ * - `removals`: an operator can remove a namespace.
  * - `late-writes`: the subject has `late`. Not needed by a store that reads and writes in one step.
  */
 export type Capability =
@@ -23,6 +24,7 @@ export type Capability =
   | "receipts"
   | "plain-receipts"
   | "copies"
+  | "removals"
   | "late-writes";
 
 /** A store that a check puts back to an older copy of itself while a write is on its way to it. */

@@ -1,7 +1,8 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
+import { isSealed } from "../rule/era.ts";
 import { assumedLimits, type EraInfo, type NamespaceInfo } from "../rule/limits.ts";
-import { canBeShortened, endCommand } from "../rule/quarantine.ts";
+import { canBeShortened, endCommand, removeCommand } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
 /** What an operator is told of a namespace and its quarantine. */
@@ -74,6 +75,9 @@ export function quarantineText(look: QuarantineView, clock: number): string {
   const { quarantineEnd, quarantineUntil = 0, maxClockSkew } = look;
   if (quarantineEnd === undefined && quarantineUntil <= clock) return "There was no quarantine.";
   const end = quarantineEnd ?? quarantineUntil;
+  if (isSealed({ opensAt: quarantineUntil })) {
+    return "It is being removed, and grants and renews nothing. If its removal was interrupted, remove it again.";
+  }
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
   if (quarantineUntil > clock) {
     const left = lengthText(quarantineUntil - clock);
@@ -101,6 +105,7 @@ export function quarantineAdvice(
   }: { readonly namespace: string; readonly registry?: string | undefined; readonly clock: number },
 ): string | undefined {
   if (quarantineUntil <= clock || era === undefined) return undefined;
+  if (isSealed({ opensAt: quarantineUntil })) return removeCommand(namespace, era, registry);
   if (!canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew })) return undefined;
   return `Wait. Or, if each process that got a worker ID of this namespace from this store before has stopped, or none ever did: ${endCommand(namespace, era, registry)}`;
 }

@@ -1,7 +1,8 @@
-import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
+import { configInvalid, SnowleaseError } from "../id/errors.ts";
 import type { NamespaceInfo } from "../rule/limits.ts";
 import { checkEra } from "../rule/quarantine.ts";
 import type { Registry, SeparateRequest } from "../rule/registry.ts";
+import { checkUnheld } from "./unheld.ts";
 
 /** A copy that was separated from its original. */
 export interface SeparatedCopy {
@@ -35,22 +36,11 @@ export async function separateCopy(
     );
   }
   checkEra({ namespace, era }, before.era ?? "");
-  await checkUnused(registry, namespace, where);
-  return { originalId: before.id, info: await registry.separate(request) };
-}
-
-/** A mistake in the address would otherwise stop a fleet for as long as a quarantine. No ID depends on this look. */
-async function checkUnused(registry: Registry, namespace: string, where: string): Promise<void> {
-  const held = await registry.workers(namespace, { state: "live", limit: 10_000 });
-  const [first] = held;
-  if (first === undefined) return;
-  const { workerId, holder } = first;
-  const until = Math.max(...held.map((record) => record.until));
-  const by = holder === undefined ? "" : `, ${holder.host} (${holder.ip}), pid ${holder.pid}`;
-  const who = held.length === 1 ? "a holder has" : `${held.length} holders have`;
-  throw new SnowleaseError(
-    "WORKER_ID_HELD",
-    `The registry ${where} is in use: ${who} a worker ID of namespace \`${namespace}\` (worker ${workerId}${by}), and the last window ends at ${timeText(until)}; nothing was changed. If it is the original, name the copy with \`--registry\`; if it is the copy, stop each process that uses it, and repeat this after that time.`,
-    { namespace, until },
+  await checkUnheld(
+    registry,
+    namespace,
+    where,
+    "If it is the original, name the copy with `--registry`; if it is the copy, stop each process that uses it, and repeat this after that time.",
   );
+  return { originalId: before.id, info: await registry.separate(request) };
 }

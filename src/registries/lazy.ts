@@ -33,7 +33,7 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
 
   return {
     kind: storeOf(address).registryKind ?? address.kind,
-    ...operationsBy([...requiredOperations, "verify", "rehearse", "endQuarantine", "scope"], async (call) =>
+    ...operationsBy([...requiredOperations, "verify", "rehearse", "endQuarantine", "remove", "scope"], async (call) =>
       ask(await opened(), call),
     ),
     ...(storeOf(address).signsReceipts !== true && {

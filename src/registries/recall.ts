@@ -1,6 +1,6 @@
 import { isSnowleaseError } from "../id/errors.ts";
 import { readReceipt } from "../rule/receipt.ts";
-import type { Registry } from "../rule/registry.ts";
+import type { Registry, RemoveRequest } from "../rule/registry.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 /** Receipts that are kept of a namespace. */
@@ -92,5 +92,13 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
       if (remembered?.anchor?.claim === request.token) remembered.anchor = undefined;
       return answer;
     },
+
+    ...(registry.remove !== undefined && {
+      async remove(request: RemoveRequest) {
+        await registry.remove?.(request);
+        // A namespace of this name that is made later never granted these.
+        kept.delete(request.namespace);
+      },
+    }),
   };
 }

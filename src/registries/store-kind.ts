@@ -43,6 +43,8 @@ export interface StoreKind<Kind extends string = string, Parts extends object = 
    * the claim is refused.
    */
   readonly claimMakesNamespace?: "at once" | "in quarantine";
+  /** What its registries lack of the contract, each with the reason: `Capability` of `snowlease/conformance`. Default: nothing. */
+  readonly lacks?: Readonly<Record<string, string>>;
   /** Whether nothing is stored there yet. Absent: opening makes no file. */
   isEmpty?(address: AddressOf<Kind, Parts>): boolean;
   /** Where another place than the address tells it. Rejects where that cannot be read. */

@@ -30,6 +30,14 @@ export interface NamespaceState extends Era {
   readonly clock: number;
 }
 
+/** When a namespace opens that is being removed: never. The last time that a `Date` shows, Unix ms. */
+export const neverOpens = 8.64e15;
+
+/** Whether the namespace of this era is being removed: `rule/removal.ts`. */
+export function isSealed({ opensAt }: Pick<Era, "opensAt">): boolean {
+  return opensAt === neverOpens;
+}
+
 /** Random digits for the text of an era. */
 export type EraMark = () => string;
 
@@ -52,12 +60,13 @@ export function nextEra(
   const longest = Math.max(maxWindow, receipt?.maxWindow ?? 0);
   const widest = Math.max(maxClockSkew, receipt?.maxClockSkew ?? 0);
   const length = longest + 2 * widest;
+  const stays = isSealed({ opensAt });
   // An operator's word on the quarantines before still stands.
-  const opens = Math.max(clock + length, opensAt, receipt?.until ?? 0);
+  const opens = Math.max(clock + length, stays ? 0 : opensAt, receipt?.until ?? 0);
   const end = Math.max(opens, quarantineEnd);
   // Eras rise even if the store forgot the last ones.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
-  return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: opens };
+  return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
 }
 
 /**

@@ -7,6 +7,7 @@ export { type Era, type NamespaceState, openedEra } from "./era.ts";
 export { checkNew, checkUnnoted } from "./namespace.ts";
 export { eraMark, newNamespace, type NewNamespace, separated } from "./new-namespace.ts";
 export { storedToken } from "./token.ts";
+export { removedInOneStep } from "./removal.ts";
 export { admitClaim, decideRelease, decideRenewal, type Verdict } from "./verdict.ts";
 export { decideClaim, type PoolView } from "./pool.ts";
 export { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "./unknown-namespace.ts";

@@ -1,10 +1,17 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import { shellWord } from "../id/shell-word.ts";
-import type { Era, NamespaceState } from "./era.ts";
+import { type Era, isSealed, type NamespaceState } from "./era.ts";
 import type { EraInfo, NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
-import type { EndQuarantineRequest, Lost, ReleaseRequest, RenewRequest, SeparateRequest } from "./registry.ts";
+import type {
+  EndQuarantineRequest,
+  Lost,
+  ReleaseRequest,
+  RemoveRequest,
+  RenewRequest,
+  SeparateRequest,
+} from "./registry.ts";
 import { type InQuarantine, isInQuarantine } from "./verdict.ts";
 
 /** A namespace for people, with its quarantine while that lasts. */
@@ -21,12 +28,15 @@ export function eraInfoOf({ clock, era, quarantineEnd, opensAt }: Era & { readon
   };
 }
 
+/** When to ask again for a namespace that is being removed, ms. */
+const removalTime = 1000;
 /** No quarantine lasts longer by right clocks, ms. */
 const longestUsual = 3_600_000;
 
 /** The refusal of a request in a quarantine. `title`: of the store. */
 export function quarantineError(title: string, refusal: Omit<InQuarantine, "outcome">): SnowleaseError {
   const { namespace, era, clock, opensAt, isUnknown = false } = refusal;
+  if (isSealed(refusal)) return sealedError(title, refusal);
   const retryAfterMs = opensAt - clock;
   const left = lengthText(retryAfterMs);
   let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(refusal)}`;
@@ -36,6 +46,22 @@ export function quarantineError(title: string, refusal: Omit<InQuarantine, "outc
     message = `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: nothing is granted in it for ${left}, until the windows have passed that it may have forgotten; put its data back, or wait until ${timeText(opensAt)}.`;
   }
   return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until: opensAt });
+}
+
+/**
+ * Refuses to add to a namespace that is being removed: its last use was read. @throws SnowleaseError QUARANTINE
+ */
+export function checkUnsealed(state: NamespaceState, namespace: string, title: string): void {
+  if (isSealed(state)) throw sealedError(title, { namespace, ...state, maxClockSkew: state.info.maxClockSkew });
+}
+
+/** The refusal of a request in a namespace that is being removed. `title`: of the store. */
+export function sealedError(title: string, { namespace, era, opensAt }: Omit<InQuarantine, "outcome">): SnowleaseError {
+  return new SnowleaseError(
+    "QUARANTINE",
+    `Namespace \`${namespace}\` is being removed from ${title}: nothing is granted or renewed in it; use another namespace; or, if its removal was interrupted, run \`${removeCommand(namespace, era)}\`.`,
+    { namespace, era, retryAfterMs: removalTime, until: opensAt },
+  );
 }
 
 /** A wait for the end of a quarantine. `maxClockSkew`: of the namespace, or the assumed one. */
@@ -56,9 +82,18 @@ export function canBeShortened({ clock, opensAt, maxClockSkew }: Wait): boolean 
 }
 
 /** The command that ends a quarantine early. `registry`: how it names the registry; empty where it finds it by itself. */
-export function endCommand(namespace: string, era: string, registry: string = "--registry URL"): string {
+export function endCommand(namespace: string, era: string, registry?: string): string {
+  return operatorsCommand("quarantine end", namespace, era, registry);
+}
+
+/** The command that removes a namespace. `registry`: as above. */
+export function removeCommand(namespace: string, era: string, registry?: string): string {
+  return operatorsCommand("remove", namespace, era, registry);
+}
+
+function operatorsCommand(name: string, namespace: string, era: string, registry: string = "--registry URL"): string {
   const words = [registry, `--namespace ${namespace}`, `--era ${shellWord(era)}`, "--i-know"];
-  return ["snowlease quarantine end", ...words.filter((word) => word !== "")].join(" ");
+  return [`snowlease ${name}`, ...words.filter((word) => word !== "")].join(" ");
 }
 
 /** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */
@@ -110,7 +145,10 @@ function passedAt({ until, maxWindow, maxClockSkew }: Receipt): number {
 }
 
 /** Refuses an operator's request about an era other than the present one. @throws SnowleaseError CONFIG_INVALID */
-export function checkEra({ namespace, era }: EndQuarantineRequest | SeparateRequest, present: string): void {
+export function checkEra(
+  { namespace, era }: EndQuarantineRequest | SeparateRequest | RemoveRequest,
+  present: string,
+): void {
   if (era === present) return;
   throw configInvalid(
     `Namespace \`${namespace}\` is in the era \`${present}\`, and the request names \`${era}\`: nothing was changed; look at the present one with \`snowlease quarantine\` first.`,

@@ -103,6 +103,14 @@ export interface Registry {
   separate?(request: SeparateRequest): Promise<NamespaceInfo>;
 
   /**
+   * An operator removes a namespace, with its records and its history. A note of its name stays: a namespace that is made there later begins
+   * in quarantine, behind every window that was granted in this one. A holder that it has learns that its lease is over. Where it throws,
+   * the namespace may grant nothing any more: repeat it. CONFIG_INVALID for another era, NOT_FOUND for an unknown namespace. Absent where a
+   * registry cannot.
+   */
+  remove?(request: RemoveRequest): Promise<void>;
+
+  /**
    * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent where the registry's receipts
    * are signed already, or it has none.
    */
@@ -165,6 +173,15 @@ export interface SeparateRequest {
   readonly namespace: string;
   /** `NamespaceInfo.era`, so that a repeated request separates nothing again. */
   readonly era: string;
+}
+
+/** An operator's request to remove a namespace. */
+export interface RemoveRequest {
+  readonly namespace: string;
+  /** `NamespaceInfo.era`, so that a late request removes no later namespace of this name. */
+  readonly era: string;
+  /** An operator confirms that no namespace of this name is ever made again: no note stays. Default false. */
+  readonly forget?: boolean | undefined;
 }
 
 /** Describes to people where a holder runs. Safety between leases does not depend on it. */
@@ -466,6 +483,8 @@ export interface Pong extends Durability {
   readonly clock: number;
   /** Version of the stored schema; absent where there is none. */
   readonly schema?: number | undefined;
+  /** Of a daemon: the kind of the store behind it. */
+  readonly behind?: string | undefined;
   /** The server asks for no password, although it was given one: any other would do. */
   readonly unguarded?: boolean | undefined;
 }

@@ -1,9 +1,9 @@
-import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { configInvalid, errorCodes, isSnowleaseError, shown } from "../id/errors.ts";
 import { TooLate, within } from "../registries/deadline.ts";
 import { duplicatesIn } from "./duplicates.ts";
 import { HolderProcess, type HolderOptions, type LifeReport, positive } from "./holder.ts";
+import { ownNamespace } from "./own-namespace.ts";
 
 /** Options of `restartMatrix`. */
 export interface RestartMatrixOptions extends Omit<HolderOptions, "clock"> {
@@ -163,18 +163,48 @@ const [longestStart, longestNext] = [600_000, 60_000];
  * Starts, stops and kills processes that make IDs, sets their clocks back, and compares each ID with every other. A process that refuses to
  * make an ID is safe.
  *
- * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace and windows of 2 s, unless `options` say otherwise. With
- * `module`, they are those of any program.
+ * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace, which is removed at the end, and windows of 2 s, unless
+ * `options` say otherwise. With `module`, they are those of any program.
  *
  * @returns what was made, when no ID was made twice.
  * @throws Error that names each case that failed: by duplicates, by an error that is no refusal, or because it made no ID. SnowleaseError
- * CONFIG_INVALID for options that make no sense.
+ * CONFIG_INVALID for options that make no sense; what the registry refuses its namespace with, or the removal of that.
  */
 export async function restartMatrix(options: RestartMatrixOptions): Promise<RestartReport> {
+  const { cases: reports, ids, failures, left } = await runRestarts(options);
+  if (failures.length > 0) {
+    throw new Error(
+      `${failures.length} of ${reports.length} cases of the restart matrix failed.\n- ${failures.join("\n- ")}`,
+    );
+  }
+  if (left !== undefined) throw left;
+  return { cases: reports, ids };
+}
+
+/** What came of a restart matrix. */
+export interface RestartOutcome extends RestartReport {
+  /** One text for each case that failed. */
+  readonly failures: readonly string[];
+  /** Why its own namespace is left; undefined where it is not. */
+  readonly left: Error | undefined;
+}
+
+/** Looks at a restart matrix while it runs. */
+interface RestartWatch {
+  /** Ends it behind the present case. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called before each case. `share`: of all cases, from 0 to 1. */
+  readonly tell?: ((title: string, share: number) => void) | undefined;
+}
+
+/** The same, for a caller that wants to know all of it. @throws SnowleaseError as `restartMatrix` */
+export async function runRestarts(
+  options: RestartMatrixOptions,
+  { signal, tell }: RestartWatch = {},
+): Promise<RestartOutcome> {
   checkNames(options);
   const { restart, life = 500, pause = 3000, refusals = errorCodes, ...given } = options;
   const spans = { life: positive("life", life), pause: positive("pause", pause) };
-  const holderOptions = await withNamespace(given);
   const chosen = cases.filter(
     ({ needsRestart, needsSignals }) =>
       (!needsRestart || restart !== undefined) && (!needsSignals || process.platform !== "win32"),
@@ -183,18 +213,26 @@ export async function restartMatrix(options: RestartMatrixOptions): Promise<Rest
   const failures: string[] = [];
   /** All IDs of all cases: they are made with one store, so those of two cases differ, too. */
   const made: string[] = [];
-  for (const each of chosen) {
-    const found = await new CaseRun({ ...spans, restart, refusals, options: holderOptions }).run(each);
-    made.push(...found.ids);
-    reports.push(found.report);
-    if (found.failure !== undefined) failures.push(`${each.title}: ${found.failure}`);
+  const own = await ownNamespace(given);
+  let left: Error | undefined;
+  try {
+    for (const [i, each] of chosen.entries()) {
+      if (signal?.aborted) break;
+      tell?.(each.title, i / chosen.length);
+      const found = await new CaseRun({ ...spans, restart, refusals, options: own.options }).run(each);
+      made.push(...found.ids);
+      reports.push(found.report);
+      if (found.failure !== undefined) failures.push(`${each.title}: ${found.failure}`);
+    }
+  } finally {
+    left = await own.remove().then(
+      () => undefined,
+      (error: Error) => error,
+    );
   }
   const [across] = failures.length === 0 ? duplicatesIn(made) : [];
   if (across !== undefined) failures.push(`in two cases: the ID ${across.id}`);
-  if (failures.length === 0) return { cases: reports, ids: made.length };
-  throw new Error(
-    `${failures.length} of ${reports.length} cases of the restart matrix failed.\n- ${failures.join("\n- ")}`,
-  );
+  return { cases: reports, ids: made.length, failures, left };
 }
 
 interface RunOptions {
@@ -362,16 +400,4 @@ function checkNames(options: object): void {
   throw configInvalid(
     `Expected options of \`restartMatrix\` (${Object.keys(names).join(", ")}), got ${shown(unknown)}; correct it.`,
   );
-}
-
-/** Two worker IDs of a namespace of its own, for Snowlease's IDs: each process meets the worker ID of an earlier one. */
-async function withNamespace(options: HolderOptions): Promise<HolderOptions> {
-  const { registry, options: given = {} } = options;
-  if (registry === undefined || "namespace" in given) return options;
-  const namespace = `restarts_${randomBytes(6).toString("hex")}`;
-  const { snowlease } = await import("../snowlease.ts");
-  await snowlease.init({ ...given, registry, namespace, new: true });
-  const chooses = ["pool", "workerId", "properties", "env", "ordinal", "assigner", "datacenter", "machine"];
-  const pool = chooses.some((name) => name in given) ? {} : { pool: "0-1" };
-  return { ...options, options: { window: "2s", claimTimeout: "20s", ...given, ...pool, namespace } };
 }

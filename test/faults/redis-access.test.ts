@@ -90,6 +90,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that is par
     const error = await failure(careful.claim(claimRequest({ namespace: "listed" })));
     expect(error).toMatchObject({ code: "REGISTRY_UNAVAILABLE" });
     expect(error.message).toContain("0 of 1 replicas");
+    await registry.pin("listed", 9, "kept", { ip: "10.0.0.9" });
+    await registry.remove?.({ namespace: "listed", era: (await registry.describe("listed"))?.era ?? "" });
+    const left = await server.client().keys("workerId/listed:*");
+    // Another program was seen, so marks stay until the windows have passed.
+    const marks = left.filter((key) => key.startsWith("workerId/listed:use:"));
+    for (const key of marks) expect(await server.client().pttl(key)).toBeGreaterThan(0);
+    expect(left.filter((key) => !marks.includes(key))).toEqual(["workerId/listed:meta"]);
   });
 
   test.each(commands.split(" ").filter((command) => command !== "eval"))(

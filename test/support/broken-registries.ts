@@ -6,6 +6,7 @@ import { holderFaults } from "./broken/holders.ts";
 import { lateFaults } from "./broken/late-writes.ts";
 import { operatorFaults } from "./broken/operators.ts";
 import { receiptFaults } from "./broken/receipts.ts";
+import { removalFaults } from "./broken/removals.ts";
 import { namespaceFaults, viewFaults } from "./broken/views.ts";
 
 export { closing } from "./broken/views.ts";
@@ -18,6 +19,7 @@ export const faults: readonly Fault[] = [
   ...receiptFaults,
   ...viewFaults,
   ...namespaceFaults,
+  ...removalFaults,
   ...lateFaults,
 ];
 

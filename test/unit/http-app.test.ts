@@ -951,6 +951,7 @@ describe("the daemon itself", () => {
         "PUT /v1/{namespace}",
         "POST /v1/{namespace}/prune",
         "POST /v1/{namespace}/quarantine/end",
+        "POST /v1/{namespace}/remove",
         "GET /healthz",
         "GET /readyz",
         "GET /openapi.json",

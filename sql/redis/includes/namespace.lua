@@ -100,6 +100,7 @@ do
     id = found[10] or nil,
     beside = found[7],
     -- '1': a holder's receipt proved the namespace, of which nothing else was known then.
+    -- 'removed': an operator removed it.
     proved = found[12] or nil,
     bands = found[8] or '',
   }

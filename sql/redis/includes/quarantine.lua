@@ -4,6 +4,9 @@
 -- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`, or until an operator ends it earlier,
 -- `opensAt`. Records from before belong to an older era: no claim continues behind them, and every window begins at `opensAt` or later.
 
+-- When a namespace opens that is being removed: `neverOpens` in rule/era.ts.
+local neverOpens = 8640000000000000
+
 -- A field of what INFO tells.
 local function field(text, name)
   local _, last = string.find(text, '\n' .. name .. ':', 1, true)
@@ -36,10 +39,11 @@ end
 local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
   local number = math.max(eraNumber(meta.era), receipt and eraNumber(receipt.era) or -1)
   meta.replId, meta.era = field(replication, 'master_replid'), string.format('%.0f-%s', math.max(now, number + 1), mark)
-  meta.quarantineEnd, meta.opensAt = quarantineEnd, opensAt
+  -- A namespace that is being removed stays sealed.
+  meta.quarantineEnd, meta.opensAt = quarantineEnd, meta.opensAt == neverOpens and neverOpens or opensAt
   redis.call(
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
-    'era', meta.era, 'quarantineEnd', quarantineEnd, 'opensAt', opensAt
+    'era', meta.era, 'quarantineEnd', quarantineEnd, 'opensAt', meta.opensAt
   )
   if receipt and meta.layout == nil then
     meta.proved = '1'
@@ -55,16 +59,17 @@ local function beginQuarantine(replication, maxLag, mark, receipt)
   end
   local length = longest + 2 * widest + (maxLag or 0)
   -- An operator's word on the quarantines before still stands.
-  local opens = math.max(now + length, meta.opensAt, receipt and receipt['until'] or 0)
+  local before = meta.opensAt ~= neverOpens and meta.opensAt or 0
+  local opens = math.max(now + length, before, receipt and receipt['until'] or 0)
   beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
--- `namespace`: here, proved by a holder's receipt, or unknown.
+-- `namespace`: here, removed by an operator, proved by a holder's receipt, or unknown.
 local function inQuarantine()
-  local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
+  local noted = meta.proved == 'removed' and 'removed' or meta.proved and 'proved' or 'unknown'
   return {
     'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd,
-    'maxClockSkew', meta.maxClockSkew, 'namespace', known,
+    'maxClockSkew', meta.maxClockSkew, 'namespace', meta.layout and 'here' or noted,
   }
 end
 

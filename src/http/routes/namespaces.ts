@@ -19,8 +19,15 @@ export function namespaceRoutes({ registry, log, ...defaults }: AppContext): rea
       return info;
     });
 
+  const removeRoute =
+    registry.remove &&
+    route(namespaces.remove, async ({ namespace, body: { era, forget } }) => {
+      await registry.remove?.({ namespace, era, forget });
+      log.warn({ event: "namespace-removed", namespace, era }, "an operator removed the namespace");
+    });
+
   return [
-    ...(endRoute === undefined ? [] : [endRoute]),
+    ...[endRoute, removeRoute].filter((each) => each !== undefined),
     route(namespaces.read, ({ namespace }) => presentNamespace(registry, namespace)),
 
     route(namespaces.scope, async ({ namespace }) => {

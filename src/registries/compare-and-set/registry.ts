@@ -1,11 +1,12 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
-import { type NamespaceState, openedEra } from "../../rule/era.ts";
+import { isSealed, type NamespaceState, openedEra } from "../../rule/era.ts";
 import { checkLayout, checkLimits } from "../../rule/limits.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { grantOf } from "../../rule/pool.ts";
 import { readReceipt } from "../../rule/receipt.ts";
+import { checkSealed, lastUse, rememberedEra, removedEra, sealedEra } from "../../rule/removal.ts";
 import {
   decideUnknownRelease,
   decideUnknownRenewal,
@@ -20,6 +21,7 @@ import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import {
   checkEra,
   checkQuarantine,
+  checkUnsealed,
   infoOf,
   lostNamespace,
   quarantineError,
@@ -182,6 +184,34 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       });
     },
 
+    async remove({ namespace, era, forget = false }) {
+      /** What an attempt with an unknown answer may have stored. */
+      let sent: string | undefined;
+      await store.attempt(namespace, repeatable, async (attempt) => {
+        const state = await attempt.look();
+        if (state === undefined) throw noNamespace(namespace);
+        if (sent !== undefined && state.era === sent) return;
+        checkEra({ namespace, era }, state.era);
+        if (isSealed(state)) return;
+        const sealed = sealedEra(state, eraMark);
+        sent = sealed.era;
+        await attempt.putEra(sealed);
+      });
+      const last = await lastUse(registry, namespace);
+      for (let isDone = false; !isDone;) {
+        isDone = await store.attempt(namespace, repeatable, async (attempt) => {
+          const state = await attempt.look();
+          // An attempt with an unknown answer removed it, or another operator.
+          if (state === undefined) return true;
+          checkSealed(namespace, state);
+          const remembered = rememberedEra(state, last);
+          if (remembered === undefined) return attempt.erase(forget ? undefined : removedEra(state));
+          await attempt.putEra(remembered);
+          return false;
+        });
+      }
+    },
+
     prune: (namespace, before) => store.prune(namespace, before),
     rehearse: (namespace) => store.rehearse(namespace),
     scope: (namespace) => store.scope(namespace),
@@ -279,6 +309,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
       const workerIds = pins.map(({ workerId }) => workerId);
       const { state, records } = await attempt.snapshot("pin", workerIds);
       if (state === undefined) throw noNamespace(namespace);
+      checkUnsealed(state, namespace, title);
       const highest = Layout.parse(state.info.layout).pool.last;
       for (const pin of pins) checkPin(pin, highest, state.clock, state.info);
       const changes = pins.map(({ workerId, reason, owner }, i) => {

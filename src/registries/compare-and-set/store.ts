@@ -82,6 +82,11 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   putEra(era: Era, before?: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
   /** Stores another id, receipt key and era of the namespace that was read. */
   replace(made: NewNamespace): Promise<void>;
+  /**
+   * Deletes some of what is stored of the namespace that was read, which is sealed. Once nothing else is left, it deletes the namespace
+   * itself, with `note` noted under its name, and returns true. Takes effect only where the era still stands. Repeatable.
+   */
+  erase(note: Era | undefined): Promise<boolean>;
   /** Makes sure that the server which writes still has the record and the era that were read: a read may lag. Throws `Beaten`. */
   confirm(before: { readonly row: Row | undefined; readonly workerId: number }): Promise<void>;
   /** Reads the namespace and these records, with what the write of this purpose depends on. */

@@ -11,7 +11,12 @@ interface ShownToken {
 export const maxSocketPath: number = 107;
 
 /** A daemon prunes its registry itself, and lets administrators alone ask for it. */
-const daemon = { registryKind: "daemon", prunes: true, signsReceipts: true } as const;
+const daemon = {
+  registryKind: "daemon",
+  prunes: true,
+  signsReceipts: true,
+  lacks: { "plain-receipts": "a daemon signs its receipts: a check cannot invent one" },
+} as const;
 
 const list = "daemons of one registry";
 

@@ -216,6 +216,11 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return call(namespaces.endQuarantine, { namespace }, { body: { era } });
     },
 
+    remove({ namespace, era, forget }) {
+      // The caller of the port was asked already.
+      return call(namespaces.remove, { namespace }, { body: { era, forget, iKnow: true }, repeatable: false });
+    },
+
     async scope(namespace) {
       const { scope } = await call(namespaces.scope, { namespace });
       const shown = addresses.map((address) => (address.startsWith("unix:") ? address : shownUrl(new URL(address))));
@@ -223,8 +228,8 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     async ping() {
-      const { registry: _, ...pong } = await call(readiness, {});
-      return pong;
+      const { registry, behind = registry, ...pong } = await call(readiness, {});
+      return { ...pong, behind };
     },
 
     async close() {

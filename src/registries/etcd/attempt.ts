@@ -17,7 +17,7 @@ import {
   type StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
-import { endOf, type Keys, poolIn } from "./keys.ts";
+import { behind, endOf, type Keys, poolIn } from "./keys.ts";
 import { type EtcdRecord, eraText, metaText, readNumber, readRecord } from "./records.ts";
 import type { EtcdNamespace, EtcdStore, EtcdTry, NamespaceRead } from "./store.ts";
 import { type Entry, type EtcdTransaction, type Expected, type KeyWrite, mostConditions } from "./transaction.ts";
@@ -84,6 +84,27 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
   async replace(made: NewNamespace): Promise<void> {
     const { meta } = this.#state;
     await this.#commit([{ expected: [], writes: [{ key: meta.key, value: metaText(made, meta) }] }]);
+  }
+
+  async erase(note: Era | undefined): Promise<boolean> {
+    const { meta } = this.#state;
+    const { parts, era } = this.#keys;
+    const found = await together(
+      parts.map((part) => this.#tx.list({ ...part, limit: erasedTogether, keysOnly: true })),
+    );
+    const isLast = found.every(({ length }) => length < erasedTogether);
+    // Up to the last key that was listed: a larger range would keep the cluster busy for long.
+    const ends = found.map((keys, i) => (isLast ? parts[i]?.end : behind(keys.at(-1)?.key ?? "")));
+    const writes = parts.flatMap(({ from }, i): KeyWrite[] => {
+      const end = ends[i];
+      return end === undefined || end <= from ? [] : [{ key: from, end, value: undefined }];
+    });
+    const rest: KeyWrite[] = [
+      { key: meta.key, value: undefined },
+      { key: era, value: note && eraText(note) },
+    ];
+    await this.#commit([{ expected: [], writes: isLast ? [...writes, ...rest] : writes }]);
+    return isLast;
   }
 
   /** A read asks the majority, so none lags: there is nothing to confirm. */
@@ -160,6 +181,8 @@ export class EtcdAttempt implements StoreAttempt<EtcdRecord> {
   }
 }
 
+/** Keys of each kind that one transaction of a removal deletes. */
+const erasedTogether = 1000;
 /** Pools whose hints one transaction lowers. */
 const mostHints = mostConditions - 4;
 

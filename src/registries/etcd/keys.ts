@@ -21,6 +21,12 @@ import type { Stored } from "../../rule/window.ts";
  * of its range, however few it asks for, so that each range has to be a small one.
  */
 
+/** Keys from `from` on and before `end`. */
+interface KeySpan {
+  readonly from: string;
+  readonly end: string;
+}
+
 /** The keys of one namespace. */
 export class Keys {
   readonly namespace: string;
@@ -55,6 +61,18 @@ export class Keys {
 
   get unused(): string {
     return `${this.#root}/unused`;
+  }
+
+  /** The keys of this namespace but `meta` and `era`, as ranges. Another registry may have a prefix that begins with this namespace's keys. */
+  get parts(): readonly KeySpan[] {
+    const folders = ["history", "idle", "host", "owner", "token", "next", "worker"].map(
+      (name) => `${this.#root}/${name}/`,
+    );
+    const single = [this.bands, this.unused];
+    return [
+      ...folders.map((from) => ({ from, end: endOf(from) })),
+      ...single.map((key) => ({ from: key, end: behind(key) })),
+    ];
   }
 
   readonly worker = (workerId: number): string => `${this.workers}${padded(workerId)}`;
@@ -105,6 +123,11 @@ export function poolIn(key: string): PoolBounds | undefined {
 /** The first key behind all that begin so. */
 export function endOf(prefix: string): string {
   return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
+}
+
+/** The first key behind this one. */
+export function behind(key: string): string {
+  return `${key}\0`;
 }
 
 /** 128 bits of its SHA-256. */

@@ -31,10 +31,11 @@ export interface Expected {
   readonly before: Entry | undefined;
 }
 
-/** A write; `value` undefined deletes the key. */
+/** A write; `value` undefined deletes the key, and with `end` all keys from it on and before that one. */
 export interface KeyWrite {
   readonly key: string;
   readonly value: string | undefined;
+  readonly end?: string;
 }
 
 const kv = z.object({ key: z.string(), value: z.string().default(""), mod_revision: z.string() });
@@ -116,9 +117,9 @@ export class EtcdTransaction {
         { key, target: "VALUE", result: "EQUAL", value: bytesOf(before.value) },
       ];
     });
-    const success = writes.map(({ key, value }) =>
+    const success = writes.map(({ key, value, end }) =>
       value === undefined
-        ? { request_delete_range: { key: bytesOf(key) } }
+        ? { request_delete_range: { key: bytesOf(key), ...(end !== undefined && { range_end: bytesOf(end) }) } }
         : { request_put: { key: bytesOf(key), value: bytesOf(value) } },
     );
     const { succeeded, header } = await this.#send({ compare, success }, true);

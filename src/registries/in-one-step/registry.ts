@@ -1,17 +1,18 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
-import { type NamespaceState, openedEra } from "../../rule/era.ts";
+import { isSealed, type NamespaceState, openedEra } from "../../rule/era.ts";
 import { checkNew, checkUnnoted } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { decideClaim, grantOf } from "../../rule/pool.ts";
 import type { ClaimKey, ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
 import { checkLayout, checkLimits, type NamespaceLimits } from "../../rule/limits.ts";
+import { checkSealed, lastUse, rememberedEra, removedEra, sealedEra } from "../../rule/removal.ts";
 import { storedToken } from "../../rule/token.ts";
 import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
 import { checkClaim, forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
-import { answerOrError, checkEra, infoOf, quarantineError } from "../../rule/quarantine.ts";
+import { answerOrError, checkEra, checkUnsealed, infoOf, quarantineError } from "../../rule/quarantine.ts";
 import { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 
@@ -136,6 +137,31 @@ export function operationsInOneStep({
         return infoOf({ ...state, ...made.era, info: made.info });
       }),
 
+    async remove({ namespace, era, forget = false }) {
+      await write((step) => {
+        const space = present(step, namespace);
+        const state = stateOf(step, space);
+        checkEra({ namespace, era }, state.era);
+        if (!isSealed(state)) space.beginEra(sealedEra(state, eraMark));
+      });
+      const last = await lastUse(operations, namespace);
+      for (let isDone = false; !isDone;) {
+        isDone = await write((step) => {
+          const space = step.find(namespace);
+          // Another operator removed it meanwhile.
+          if (space === undefined) return true;
+          checkSealed(namespace, space.era);
+          const remembered = rememberedEra(space.era, last);
+          if (remembered !== undefined) space.beginEra(remembered);
+          if (!space.erase()) return false;
+          step.remove(namespace);
+          if (!forget) step.note(namespace, removedEra(space.era));
+          return true;
+        });
+        await turn();
+      }
+    },
+
     async prune(namespace, before) {
       for (let sum = 0; ;) {
         const { pruned, isDone } = await write((step) => present(step, namespace).prune(before));
@@ -170,6 +196,7 @@ export function operationsInOneStep({
   function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     return write((step) => {
       const space = present(step, namespace);
+      checkUnsealed(stateOf(step, space), namespace, title);
       const highest = Layout.parse(space.info.layout).pool.last;
       const changes = pins.map((pin) => {
         const { workerId, reason, owner } = pin;

@@ -36,6 +36,8 @@ export interface Step {
   note(namespace: string, era: Era): void;
   /** Creates a namespace that does not exist yet, in place of what was noted under its name. */
   create(namespace: string, made: NewNamespace): StepNamespace;
+  /** Deletes a namespace from which everything is erased. */
+  remove(namespace: string): void;
 }
 
 /** A namespace during one step: its records, and the history of its claims. */
@@ -69,6 +71,8 @@ export interface StepNamespace extends PoolView {
   claims(workerId: number, times: HistoryTimes, before: number, limit: number): ListPart<HistoryRow>;
   /** Deletes claims, as the registry's `prune` does. `isDone`: none is left to delete. */
   prune(before: number): { readonly pruned: number; readonly isDone: boolean };
+  /** Deletes some records, with all that belongs to them. Returns whether none is left. */
+  erase(): boolean;
 }
 
 /** The times of a `HistoryRange`, Unix ms. */

@@ -43,6 +43,11 @@ export const kubernetes: StoreKind<"kubernetes", KubernetesParts> = {
   grammar,
   parameters,
   claimMakesNamespace: "at once",
+  lacks: {
+    "long-recents": "a claim may list thousands of records at once: longer ones would make that too large",
+    "one-grant-a-token":
+      "Kubernetes writes one object at a time: no write of a record fails because another one has the token",
+  },
   encryption: async (address, operationTimeout) =>
     (await import("./cluster.ts")).encryptionOfCluster(readKubernetesSettings(address), operationTimeout),
   open: async (address, options) => (await import("./registry.ts")).kubernetesRegistry(address, options),

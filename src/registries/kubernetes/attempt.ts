@@ -17,9 +17,10 @@ import {
   type StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
+import { checkThere, erasable, removeAll, removeLate } from "./erase.ts";
 import { isSame, type Leases } from "./leases.ts";
-import type { LeaseNames } from "./objects.ts";
-import { factsObject, type LeaseRecord, notedObject, recordObject, withEra } from "./records.ts";
+import type { LeaseNames, LeaseObject } from "./objects.ts";
+import { factsObject, type LeaseRecord, notedObject, recordObject, removedObject, withEra } from "./records.ts";
 import { type KubernetesNamespace, type KubernetesStore, type KubernetesTry, type FactsRead, readAt } from "./store.ts";
 
 /*
@@ -31,7 +32,7 @@ import { type KubernetesNamespace, type KubernetesStore, type KubernetesTry, typ
  *
  * Whichever write comes second, its writer sees the first one. So no holder is told that a quarantine protects it while a claim of its
  * worker ID is granted in the era before, and no window is answered in an era that had ended when it was stored. A window that was stored
- * and not answered is used by no holder: the worker ID rests until it has passed.
+ * and not answered is used by no holder: the worker ID rests until it has passed. A removal goes the same way: `erase.ts`.
  */
 
 /** One attempt at an operation, on the objects of a namespace. */
@@ -82,6 +83,22 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
     await this.leases.replace(facts, factsObject(this.names, made, facts));
   }
 
+  async erase(note: Era | undefined): Promise<boolean> {
+    const { leases, names } = this;
+    const { facts } = this.#state;
+    const some = await erasable(leases, names);
+    if (some.length > 0) {
+      // Still sealed when they were read: what was written later has another version.
+      await this.sameEra();
+      await removeAll(leases, some);
+      return false;
+    }
+    const noted = note && (await leases.replace(facts, removedObject(names, note, facts)));
+    if (note === undefined) await leases.remove(facts);
+    await removeLate(leases, names, noted);
+    return true;
+  }
+
   /** A read asks the majority, so none is older than the receipt that it is compared with: there is nothing to confirm. */
   async confirm(): Promise<void> {}
 
@@ -112,7 +129,8 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
 
   async pin(changes: readonly RecordChange<LeaseRecord | undefined>[]): Promise<void> {
     for (const { before, after } of changes) {
-      await this.leases.put(before?.object, recordObject(this.names, after, before, undefined));
+      const written = await this.leases.put(before?.object, recordObject(this.names, after, before, undefined));
+      if (before === undefined) await checkThere(this.leases, this.names, written);
     }
   }
 
@@ -129,10 +147,14 @@ export class KubernetesAttempt implements StoreAttempt<LeaseRecord> {
     return this.#read;
   }
 
-  /** Makes sure, behind the write of a record, that the era in which it was decided still lasts. */
-  async sameEra(): Promise<void> {
+  /**
+   * Makes sure, behind the write of a record, that the era in which it was decided still lasts. `made`: the record, where it is new.
+   */
+  async sameEra(made?: LeaseObject): Promise<void> {
     const { facts } = this.#state;
-    if (!isSame(await this.leases.get(this.names.facts), facts)) throw new Changed("another era began");
+    if (isSame(await this.leases.get(this.names.facts), facts)) return;
+    if (made !== undefined) await checkThere(this.leases, this.names, made);
+    throw new Changed("another era began");
   }
 
   /**

@@ -5,6 +5,7 @@ import type { ClaimRequest } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import { type ClaimReader, together } from "../compare-and-set/decide.ts";
 import { Beaten, Unanswered } from "../compare-and-set/store.ts";
+import { checkThere } from "./erase.ts";
 import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
 import type { Freshness, Leases } from "./leases.ts";
 import { label, labelOf, type LeaseObject, type LeaseNames } from "./objects.ts";
@@ -98,7 +99,7 @@ export class KubernetesCandidates implements ClaimReader {
   async #unusedOf(workerIds: readonly number[]): Promise<number | undefined> {
     const found = await together(workerIds.map((workerId) => readAt(this.#leases, this.#names, workerId)));
     for (const row of found) {
-      if (row !== undefined) this.#store.noteTaken(this.#names, row.record.workerId, row.record.until);
+      if (row !== undefined) this.#store.noteTaken(this.#state.info, row.record.workerId, row.record.until);
     }
     return workerIds.find((_, i) => found[i] === undefined);
   }
@@ -157,7 +158,7 @@ export class KubernetesCandidates implements ClaimReader {
 
   /** What this client has seen since the pool was listed; an exact list shows it itself. */
   #takenUntil(workerId: number): number | undefined {
-    return this.#search.source === "exact" ? undefined : this.#store.takenUntil(this.#names, workerId);
+    return this.#search.source === "exact" ? undefined : this.#store.takenUntil(this.#state.info, workerId);
   }
 
   #survey(): Promise<PoolHints> {
@@ -189,7 +190,8 @@ export class KubernetesCandidates implements ClaimReader {
 
   async #write(hints: PoolHints, before: LeaseObject | undefined): Promise<void> {
     try {
-      await this.#leases.put(before, hintsObject(this.#names, hints, before));
+      const written = await this.#leases.put(before, hintsObject(this.#names, hints, before));
+      if (before === undefined) await checkThere(this.#leases, this.#names, written);
     } catch (error) {
       // Another claim wrote them, or they are missing for a while.
       if (!(error instanceof Beaten) && !(error instanceof Unanswered)) throw error;

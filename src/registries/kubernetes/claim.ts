@@ -6,6 +6,7 @@ import { decideByBatches } from "../compare-and-set/decide.ts";
 import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
 import type { KubernetesAttempt } from "./attempt.ts";
 import { KubernetesCandidates, type PoolSource } from "./candidates.ts";
+import type { LeaseObject } from "./objects.ts";
 import { type LeaseRecord, recordObject } from "./records.ts";
 import { type FactsRead, readAt } from "./store.ts";
 
@@ -53,19 +54,20 @@ export async function beginClaim(attempt: KubernetesAttempt, request: ClaimReque
     const ended = endedRow(before?.record, before?.record.until ?? 0, state.clock, "taken-over");
     const wasSent = store.sent.get(request.token) === true;
     store.sent.set(request.token, true);
+    let written: LeaseObject;
     try {
-      await leases.put(before?.object, recordObject(names, record, before, ended));
+      written = await leases.put(before?.object, recordObject(names, record, before, ended));
     } catch (error) {
       if (error instanceof Beaten) {
         if (!wasSent) store.sent.delete(request.token);
         // A cache has to show the next attempt at least this.
         const other = await readAt(leases, names, record.workerId);
-        store.noteTaken(names, record.workerId, other?.record.until ?? state.clock);
+        store.noteTaken(state.info, record.workerId, other?.record.until ?? state.clock);
       }
       throw error;
     }
-    store.noteTaken(names, record.workerId, record.until);
-    await attempt.sameEra();
+    store.noteTaken(state.info, record.workerId, record.until);
+    await attempt.sameEra(before === undefined ? written : undefined);
   }
 
   return { ...read, decide, commit };

@@ -123,6 +123,14 @@ export function otherSchema(name: string, stored: number, known: number): Snowle
   );
 }
 
+/** A finalizer holds an object that has to go. */
+export function heldObject(name: string): SnowleaseError {
+  return new SnowleaseError(
+    "FORBIDDEN",
+    `The Lease object \`${name}\` is deleted, and a finalizer keeps it there; take that away (metadata.finalizers), and try again.`,
+  );
+}
+
 /** A message of a server, in one line and not too long. */
 function shortened(message: string): string {
   const line = message.replaceAll(/\s+/g, " ").replace(/[.;]\s*$/, "");

@@ -66,17 +66,24 @@ export class Leases {
 
   /** Reads the many objects with these labels. */
   async listAll(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
-    const labels = labelsOf(selector);
-    return (freshness === "recent" ? await this.#recent(labels) : undefined) ?? this.#exact(labels);
+    const found = freshness === "recent" ? await this.#recent(labelsOf(selector)) : undefined;
+    return found ?? this.#exact(selector);
   }
 
-  async #exact(labels: string): Promise<readonly LeaseObject[]> {
+  async #exact(selector: string): Promise<readonly LeaseObject[]> {
     const found: LeaseObject[] = [];
+    for await (const items of this.pages(selector, page)) found.push(...items);
+    return found;
+  }
+
+  /** Reads the many objects with these labels, so many at once, as a majority of the etcd had them when the first page was read. */
+  async *pages(selector: string, size: number): AsyncGenerator<readonly LeaseObject[], void, undefined> {
     for (let next = ""; ;) {
-      const { items, metadata } = this.#list(await this.#send("GET", `${labels}&limit=${page}${next}`));
-      found.push(...items);
+      const path = `${labelsOf(selector)}&limit=${size}${next}`;
+      const { items, metadata } = this.#list(await this.#send("GET", path));
+      yield items;
       const token = metadata.continue ?? "";
-      if (token === "") return found;
+      if (token === "") return;
       next = `&continue=${encodeURIComponent(token)}`;
     }
   }

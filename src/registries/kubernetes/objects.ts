@@ -24,7 +24,12 @@ export interface LeaseContent {
 
 /** A Lease object as the API server has it. */
 export interface LeaseObject extends LeaseContent {
-  readonly metadata: LeaseContent["metadata"] & { readonly resourceVersion: string; readonly uid?: string | undefined };
+  readonly metadata: LeaseContent["metadata"] & {
+    readonly resourceVersion: string;
+    readonly uid?: string | undefined;
+    /** Where it was deleted, and stays until somebody takes its finalizers away. */
+    readonly deletionTimestamp?: string | undefined;
+  };
 }
 
 /** An answer to a list. */
@@ -39,6 +44,7 @@ export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
     // A dry run answers none.
     resourceVersion: z.string().default(""),
     uid: z.string().optional(),
+    deletionTimestamp: z.string().optional(),
     labels: z.record(z.string(), z.string()).default({}),
     annotations: z.record(z.string(), z.string()).default({}),
   }),
@@ -88,16 +94,28 @@ export class LeaseNames {
 
   readonly worker = (workerId: number): string => `${this.#begin}-worker-${workerId}`;
 
+  /** Whether an object has the name of a record of this namespace, or of its hints. */
+  isErasable(name: string): boolean {
+    const [, workerId] = /-worker-(\d+)$/.exec(name) ?? [];
+    return name === this.hints || (workerId !== undefined && name === this.worker(Number(workerId)));
+  }
+
   /** The label of all these objects. The value of a label may not end with a `_`. */
   get labels(): Readonly<Record<string, string>> {
     const { namespace } = this;
     return { [label.namespace]: namespace.endsWith("_") ? `${namespace}.x` : namespace };
   }
 
+  /** Selects all objects. */
+  get all(): string {
+    return Object.entries(this.labels)
+      .map(([key, each]) => `${key}=${each}`)
+      .join(",");
+  }
+
   /** Selects all records, or those with this label. */
   selector(name: string = label.worker, value?: string): string {
-    const own = Object.entries(this.labels).map(([key, each]) => `${key}=${each}`);
-    return [...own, label.worker, ...(value === undefined ? [] : [`${name}=${value}`])].join(",");
+    return [this.all, label.worker, ...(value === undefined ? [] : [`${name}=${value}`])].join(",");
   }
 }
 

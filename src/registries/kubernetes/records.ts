@@ -78,6 +78,16 @@ export function notedObject(
   return objectOf(names.facts, names.labels, before, { [annotation.noted]: known });
 }
 
+/** The object of a namespace that is removed, with the era to note. Of what it held, only what others wrote stays. */
+export function removedObject(
+  names: LeaseNames,
+  { era, quarantineEnd, opensAt }: Era,
+  before: LeaseObject,
+): LeaseContent {
+  const noted = { era, quarantineEnd, opensAt };
+  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: undefined, [annotation.noted]: noted });
+}
+
 /** What the object of a namespace says; undefined where that does not exist. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 export function readFacts(object: LeaseObject | undefined): StoredFacts | undefined {
   if (object?.metadata.annotations[annotation.namespace] === undefined) return undefined;

@@ -20,7 +20,7 @@ const durability =
 
 /**
  * A registry in Lease objects of Kubernetes. A renewal takes four requests to the API server, a claim ten or more, any other operation
- * two or three.
+ * two to four; a removal one for each object, and some more.
  *
  * @throws SnowleaseError CONFIG_INVALID where the surroundings do not say how to reach an API server.
  */

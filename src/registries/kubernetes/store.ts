@@ -1,5 +1,6 @@
 import { isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
 import type { Clock } from "../../lease/clock.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import { serverNow } from "../answer-clock.ts";
 import { BoundedMap } from "../bounded-map.ts";
@@ -45,7 +46,7 @@ export class KubernetesStore {
   claiming = 0;
   /** Tokens of claims whose write was sent: the same claim may come again. */
   readonly sent: BoundedMap<string, true> = new BoundedMap(mostSent);
-  /** Names of records that this client has just seen used: hints lag. */
+  /** Worker IDs that this client has just seen used, by the id of their namespace: hints lag. */
   readonly #taken: BoundedMap<string, number> = new BoundedMap(mostTaken);
   readonly #client: ApiClient;
   readonly #place: string;
@@ -95,13 +96,13 @@ export class KubernetesStore {
   }
 
   /** Remembers that a worker ID was used until then, Unix ms. */
-  noteTaken(names: LeaseNames, workerId: number, until: number): void {
-    this.#taken.set(names.worker(workerId), until);
+  noteTaken({ id }: NamespaceInfo, workerId: number, until: number): void {
+    this.#taken.set(`${id}/${workerId}`, until);
   }
 
   /** Until when this client has seen a worker ID used. */
-  takenUntil(names: LeaseNames, workerId: number): number | undefined {
-    return this.#taken.get(names.worker(workerId));
+  takenUntil({ id }: NamespaceInfo, workerId: number): number | undefined {
+    return this.#taken.get(`${id}/${workerId}`);
   }
 
   close(): void {

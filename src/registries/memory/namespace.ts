@@ -79,4 +79,9 @@ export class MemoryNamespace extends MemoryRecords implements StepNamespace {
     }
     return { pruned, isDone: true };
   }
+
+  /** The namespace goes as a whole. */
+  erase(): boolean {
+    return true;
+  }
 }

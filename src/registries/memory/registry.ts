@@ -29,6 +29,7 @@ export function memoryRegistry({ clock = systemClock }: { readonly clock?: Clock
         };
         return space;
       },
+      remove: (namespace) => void namespaces.delete(namespace),
     });
     // Not before the work has made its checks.
     created?.();

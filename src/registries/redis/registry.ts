@@ -14,6 +14,7 @@ import {
 } from "../../rule/limits.ts";
 import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
+import { checkSealed } from "../../rule/removal.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
@@ -117,6 +118,19 @@ export async function redisRegistry(
       const state = stateOf(fields);
       if (state.info.id !== args.id) checkEra(request, state.era);
       return infoOf(state);
+    },
+
+    async remove({ namespace, era, forget = false }) {
+      const sealed = await scripts.run("seal", namespace, { era, maxLag, mark: eraMark() });
+      if (sealed.outcome === "absent") throw noNamespace(namespace);
+      if (sealed.outcome === "present") checkEra({ namespace, era }, stateOf(sealed.fields).era);
+      // Each script remembers the last use of what it deletes.
+      for (let cursor: string | undefined = "0"; cursor !== undefined;) {
+        const args = { cursor, limit: page, forget, maxLag, mark: eraMark() };
+        const { outcome, fields } = await scripts.run("erase", namespace, args);
+        if (outcome === "opened") checkSealed(namespace, stateOf(fields));
+        cursor = optionalText(fields, "next");
+      }
     },
 
     async claim(request) {

@@ -3,7 +3,8 @@ import { readSql } from "../../assets.ts";
 import { lengthText } from "../../id/duration.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { assumedLimits } from "../../rule/limits.ts";
-import { waysOut } from "../../rule/quarantine.ts";
+import { isSealed } from "../../rule/era.ts";
+import { sealedError, waysOut } from "../../rule/quarantine.ts";
 import { numberOf, ScriptAnswer, textOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisCommand, RedisReply } from "./driver.ts";
@@ -158,11 +159,13 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
   const retryAfterMs = Math.max(1, until - clock);
   const maxClockSkew = number("maxClockSkew");
   const refusal = { namespace, era, clock, opensAt: until, maxClockSkew };
+  if (isSealed(refusal)) return sealedError(`Redis ${where}`, refusal);
   const longest = assumedLimits.maxWindow + 2 * assumedLimits.maxClockSkew + maxLag;
   const named = `namespace \`${namespace}\``;
   const causes: Readonly<Record<string, string>> = {
     here: `was restarted, promoted or flushed, and may have forgotten windows of ${named}`,
     proved: `has no ${named}, and a holder proves that it had one: it may have forgotten windows`,
+    removed: `has no ${named}, because an operator removed it, and windows that it granted may still be used`,
     unknown: `holds nothing of ${named}: it is new, or Redis has forgotten it and windows that it granted`,
   };
   // The forgotten windows may reach as far, so no clock shortens a quarantine.
@@ -170,7 +173,12 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
     retryAfterMs <= longest
       ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
       : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
-  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(refusal, found === "unknown")}`;
+  // Operators can look at no quarantine of a namespace that is known not to exist.
+  const out =
+    found === "removed"
+      ? `Use another namespace, or wait until ${timeText(until)}.`
+      : waysOut(refusal, found === "unknown");
+  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${out}`;
   return new SnowleaseError("QUARANTINE", message, {
     namespace,
     era,

@@ -9,6 +9,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
 import { beginClaim } from "./claim.ts";
+import { erase } from "./erase.ts";
 import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
@@ -93,6 +94,10 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
     // A copy on another server would begin a second quarantine for that reason.
     const entries = Object.entries({ id, receiptKey, identity });
     await this.tx.write(() => [setEra(state, era), ...entries.map(([name, value]) => setEntry(state, name, value))]);
+  }
+
+  erase(note: Era | undefined): Promise<boolean> {
+    return erase(this.#state, this.#try.place.namespace, note);
   }
 
   async confirm({ row, workerId }: ReadRow): Promise<void> {

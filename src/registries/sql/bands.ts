@@ -1,7 +1,7 @@
 import { type Band, bandAt, bandsIn, changedBands, cutBands, filedAtOnce, isUnfiled } from "../bands.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { numberOf, poolName, type StoredRow, storedRowOf } from "./records.ts";
-import { poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
+import { poolEntry, setEntry, type SqlNamespace, stay } from "./namespace-state.ts";
 import type { SqlParameters } from "./dialect.ts";
 import { together } from "../compare-and-set/decide.ts";
 import { Changed } from "../compare-and-set/store.ts";
@@ -61,6 +61,7 @@ export async function ensurePool(state: SqlNamespace, pool: PoolBounds, workerId
   const changed = isHeld ? [] : changedBands(bands, cutBands(bands, pool));
   if (state.entries.has(hint) && changed.length === 0) return;
   await state.tx.write(() => [
+    stay(state),
     state.entries.has(hint) || setEntry(state, hint, pool.first),
     ...changed.map((band) => putBand(state, isUnfiled(band) ? { ...band, again: state.clock + settled } : band)),
   ]);

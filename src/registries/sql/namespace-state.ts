@@ -136,6 +136,14 @@ export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt 
   ]);
 }
 
+/**
+ * Makes sure that the namespace is there until the transaction ends: a removal waits, or this one is beaten. For writes
+ * that do not depend on the era: a process that stood still may send them behind a removal.
+ */
+export function stay({ tx, info: { id = "" } }: SqlNamespace): Promise<void> {
+  return tx.swap("meta.hold", { id });
+}
+
 /** Changes an entry where it is as it was read; adds it where there was none. */
 export async function setEntry(
   { tx, entries }: Pick<SqlNamespace, "tx" | "entries">,

@@ -96,7 +96,11 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
       for (let more = page; more === page; pruned += more) {
         [more] = await attempt(namespace, once, (one) =>
           one.ifPresent(
-            () => one.tx.write(() => [one.tx.change("history.prune", { before, limit: page })]),
+            async () => {
+              // A namespace that was removed has its tables still.
+              await one.present();
+              return one.tx.write(() => [one.tx.change("history.prune", { before, limit: page })]);
+            },
             () => {
               throw noNamespace(namespace);
             },

@@ -5,7 +5,7 @@ import { together } from "../compare-and-set/decide.ts";
 import { Changed, type RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
-import { conditions, ownedEntry, poolEntry, setEntry, type SqlNamespace } from "./namespace-state.ts";
+import { conditions, ownedEntry, poolEntry, setEntry, type SqlNamespace, stay } from "./namespace-state.ts";
 import { drawVersion } from "./version.ts";
 
 /* A write takes effect only where what was read still stands: the version of the record, the server, the era. Otherwise it is beaten. */
@@ -63,7 +63,8 @@ export async function noteBeside(state: SqlNamespace): Promise<void> {
 /** Files the numbers of a span that other programs have taken under `foreign`, and notes that there are such programs. */
 export async function noteForeigners(state: SqlNamespace, { first, last }: PoolBounds): Promise<void> {
   await state.tx.atomically(async () => {
-    let noted = await state.tx.change("assign.note-foreigners", { first, last });
+    const [, added] = await together([stay(state), state.tx.change("assign.note-foreigners", { first, last })]);
+    let noted = added;
     const kept = await readRecord(state.tx, first);
     if (kept !== undefined && isForeign(kept.assignRow, kept.record)) {
       await put(state, kept, kept.record, kept);

@@ -16,6 +16,8 @@ const mostReturned = 250;
 const mostLookedAt = 10_000;
 /** Claims that one step of `prune` deletes: other processes wait for it to end. */
 const pruneBatch = 500;
+/** Rows that one step of a removal deletes. */
+const eraseBatch = 500;
 
 /** A namespace during one transaction. */
 export class SqliteNamespace extends SqliteRecords implements StepNamespace {
@@ -102,6 +104,12 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   prune(before: number): { readonly pruned: number; readonly isDone: boolean } {
     const pruned = this.#sql.run("history.prune", { before, limit: pruneBatch });
     return { pruned, isDone: pruned < pruneBatch };
+  }
+
+  erase(): boolean {
+    // The history first: it is listed by the records.
+    const batch = { limit: eraseBatch };
+    return ["history", "worker"].every((table) => this.#sql.run(`erase.${table}`, batch) < eraseBatch);
   }
 }
 

@@ -37,5 +37,9 @@ export function stepIn(
       sql.run("namespace.add-gap", { namespace_id: row["namespace_id"] ?? null });
       return open(row);
     },
+    remove(name) {
+      const namespace_id = sql.get("namespace.find", { name })?.["namespace_id"] ?? null;
+      for (const part of ["gaps", "bands", "namespace"]) sql.run(`erase.${part}`, { namespace_id });
+    },
   };
 }

@@ -17,6 +17,7 @@ import {
 import { beginClaim } from "./claim.ts";
 import { BeatenAt, commit, type CommitExtras } from "./commit.ts";
 import { asShown, ephemeralsOf } from "./ephemeral.ts";
+import { eraseBelow, removeNamespace } from "./erase.ts";
 import { endOf } from "./history.ts";
 import type { Nodes } from "./nodes.ts";
 import { eraBytes, jsonBytes, metaBytes, readNumber, type StoredNode } from "./records.ts";
@@ -101,6 +102,15 @@ export class ZooKeeperAttempt implements StoreAttempt<StoredNode> {
       { op: "set", path: nodes.era, data: eraBytes(made.era, era), version: era?.version ?? 0 },
       { op: "set", path: nodes.meta, data: metaBytes(made, meta), version: meta?.version ?? 0 },
     ]);
+  }
+
+  async erase(note: Era | undefined): Promise<boolean> {
+    const { nodes, store, tried } = this;
+    const halt = tried.deadline - store.connection.operationTimeout / 2;
+    if (!(await eraseBelow(this, halt))) return false;
+    await removeNamespace(tried.exchange, nodes, this.#reading, note);
+    store.forgetFolders(nodes);
+    return true;
   }
 
   /** Each operation reads behind a write of its own, so no read lags: there is nothing to confirm. */

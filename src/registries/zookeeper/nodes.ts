@@ -3,7 +3,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 
 /*
  * The nodes of a registry. A node that is listed has at most 1,000 children, unless one host or one worker ID makes more of them: a
- * list of 40,000 names is longer than a server sends.
+ * list of 40,000 names is longer than a server sends. Only a removal lists the others, too.
  *
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version; made last

@@ -11,8 +11,8 @@ export type Write =
     }
   | { readonly op: "set"; readonly path: string; readonly data: Uint8Array; readonly version: number }
   | { readonly op: "remove"; readonly path: string; readonly version?: number }
-  /** Changes nothing: expects this version of the node. */
-  | { readonly op: "check"; readonly path: string; readonly version: number };
+  /** Changes nothing: expects this version of the node, or any. */
+  | { readonly op: "check"; readonly path: string; readonly version?: number };
 
 /** What a node holds. */
 export interface Node {

@@ -9,7 +9,7 @@ import { silentError } from "./errors.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
 import { Nodes } from "./nodes.ts";
 import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readRecord } from "./records.ts";
-import type { Exchange, Node, ZooKeeperSession } from "./session.ts";
+import type { Exchange, Node, Write, ZooKeeperSession } from "./session.ts";
 
 /** One attempt, and how it makes calls. */
 export interface ZooKeeperTry extends Try {
@@ -40,7 +40,7 @@ export class ZooKeeperStore {
   readonly #base: string;
   /** The node that each operation writes for the clock. */
   readonly #clock: string;
-  /** Folders of buckets that exist: Snowlease never deletes one. */
+  /** Folders of buckets that exist. Where another client removed the namespace, `commit` makes them again. */
   readonly #folders = new Set<string>();
 
   constructor(connection: ZooKeeperConnection, chroot: string) {
@@ -114,12 +114,14 @@ export class ZooKeeperStore {
   }
 
   async makeNamespace(exchange: Exchange, nodes: Nodes, made: NewNamespace): Promise<void> {
+    const others = [...nodes.folders, nodes.era].map((path): Write => ({ op: "check", path }));
+    const meta: Write = { op: "create", path: nodes.meta, data: metaBytes(made), contested: true };
     await exchange((session) =>
       Promise.all([
         ...nodes.folders.map((path) => session.create(path)),
         session.create(nodes.era, eraBytes(made.era)),
-        // Last: where this node exists, all others do.
-        session.create(nodes.meta, metaBytes(made)),
+        // Where this node exists, all others do: a removal may have come in between.
+        session.commit([...others, meta]),
       ]),
     );
   }
@@ -131,6 +133,11 @@ export class ZooKeeperStore {
 
   noteFolders(nodes: Nodes, workerId: number): void {
     for (const path of nodes.bucketsOf(workerId)) this.#folders.add(path);
+  }
+
+  /** Forgets the folders of a namespace that is removed. */
+  forgetFolders({ root }: Nodes): void {
+    for (const path of this.#folders) if (path.startsWith(`${root}/`)) this.#folders.delete(path);
   }
 
   async close(): Promise<void> {

@@ -25,6 +25,9 @@ const numbers = /^(NUMERIC|DECIMAL|INTEGER|BIGINT|SMALLINT|DOUBLE)/;
 /** What the other database does not know: settings of a session, which mean nothing there. */
 const setting = /\b(NLS_\w+) = '(\w+)'/g;
 
+/** What the other database writes otherwise. */
+const tableLock = /^LOCK TABLE (\w+), (\w+) IN SHARE ROW EXCLUSIVE MODE$/;
+
 /** The rows of a query, which has been answered as a whole. */
 class Rows extends impl.ResultSetImpl {
   #rows;
@@ -93,7 +96,8 @@ class Bridged extends impl.ConnectionImpl {
     const bound = new Map(binds.map(({ name, type, values }) => [name, encoded(type, values[0])]));
     const asked = new Set();
     const values = [];
-    const text = sql.replace(/'[^']*'|(?<![:\w]):([a-z_]+)/g, (literal, name) => {
+    const known = sql.replace(tableLock, "LOCK TABLE $1 WRITE, $2 WRITE").replace(/^(DROP TABLE \w+) PURGE$/, "$1");
+    const text = known.replace(/'[^']*'|(?<![:\w]):([a-z_]+)/g, (literal, name) => {
       if (name === undefined) return literal;
       asked.add(name);
       if (!bound.has(name)) throw failure("NJS", 98, `no value for :${name}`);

@@ -1,0 +1,35 @@
+import { configInvalid, SnowleaseError } from "../id/errors.ts";
+import { presentNamespace } from "../rule/namespace.ts";
+import { checkEra } from "../rule/quarantine.ts";
+import type { Registry, RemoveRequest } from "../rule/registry.ts";
+import { checkUnheld } from "./unheld.ts";
+
+/**
+ * Removes a namespace that no process uses. `where`: the registry for people.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
+ * removes none; WORKER_ID_HELD while a holder's window is open, or a program without windows has a worker ID.
+ */
+export async function removeNamespace(registry: Registry, request: RemoveRequest, where: string): Promise<void> {
+  const { namespace, era } = request;
+  if (registry.remove === undefined) {
+    throw configInvalid(
+      `Expected a registry that can remove namespaces, got one of the kind \`${registry.kind}\`, which cannot; name another one with \`--registry\`.`,
+    );
+  }
+  const before = await presentNamespace(registry, namespace);
+  checkEra({ namespace, era }, before.era ?? "");
+  const advice = "Stop each process that uses this namespace, and repeat this after that time.";
+  await checkUnheld(registry, namespace, where, advice);
+  await checkNoForeign(registry, namespace, where);
+  await registry.remove(request);
+}
+
+async function checkNoForeign(registry: Registry, namespace: string, where: string): Promise<void> {
+  const [first] = await registry.workers(namespace, { state: "foreign", limit: 1 });
+  if (first === undefined) return;
+  throw new SnowleaseError(
+    "WORKER_ID_HELD",
+    `A program without windows (westid) has worker ${first.workerId} of namespace \`${namespace}\` in the registry ${where}; nothing was changed. Stop it, and free what it left with \`snowlease release\`.`,
+    { namespace },
+  );
+}

@@ -1,0 +1,22 @@
+import { SnowleaseError, timeText } from "../id/errors.ts";
+import type { Registry } from "../rule/registry.ts";
+
+/**
+ * Refuses what an operator does to a whole namespace while a holder's window is open. No ID depends on this look: a mistake in the address
+ * would stop a fleet. `where`: the registry for people. `advice`: a sentence.
+ * @throws SnowleaseError WORKER_ID_HELD
+ */
+export async function checkUnheld(registry: Registry, namespace: string, where: string, advice: string): Promise<void> {
+  const held = await registry.workers(namespace, { state: "live", limit: 10_000 });
+  const [first] = held;
+  if (first === undefined) return;
+  const { workerId, holder } = first;
+  const until = Math.max(...held.map((record) => record.until));
+  const by = holder === undefined ? "" : `, ${holder.host} (${holder.ip}), pid ${holder.pid}`;
+  const who = held.length === 1 ? "a holder has" : `${held.length} holders have`;
+  throw new SnowleaseError(
+    "WORKER_ID_HELD",
+    `The registry ${where} is in use: ${who} a worker ID of namespace \`${namespace}\` (worker ${workerId}${by}), and the last window ends at ${timeText(until)}; nothing was changed. ${advice}`,
+    { namespace, until },
+  );
+}

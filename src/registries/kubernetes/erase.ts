@@ -1,0 +1,71 @@
+import { together } from "../compare-and-set/decide.ts";
+import { Beaten, Changed } from "../compare-and-set/store.ts";
+import { heldObject } from "./errors.ts";
+import { isSame, type Leases } from "./leases.ts";
+import type { LeaseNames, LeaseObject } from "./objects.ts";
+import { readFacts } from "./records.ts";
+
+/*
+ * The removal of a sealed namespace. Kubernetes deletes one object at a time, as it was read, so each side looks
+ * behind its own write, once the records are gone:
+ *
+ *     a removal           writes the note in the place of the facts, then deletes the objects that it still finds
+ *     a claim or a pin    writes a new object, then reads the facts: where the namespace is gone, it deletes the object
+ *
+ * So a new object stays only where its writer died or got no answer, and its write came after the removal. Nobody was
+ * told of it: hints are never believed, and a worker ID rests until its window has passed, or is pinned. An object
+ * whose labels somebody took away stays, too: no list finds it.
+ */
+
+/** Objects that one call deletes, and how many of them at once. */
+const [batch, width] = [128, 16];
+
+/** The next records and hints of a namespace; none where all are gone. @throws SnowleaseError FORBIDDEN: finalizers */
+export async function erasable(leases: Leases, names: LeaseNames): Promise<readonly LeaseObject[]> {
+  let held: LeaseObject | undefined;
+  for await (const objects of leases.pages(names.all, batch)) {
+    const own = objects.filter(({ metadata: { name } }) => names.isErasable(name));
+    const left = own.filter(({ metadata: { deletionTimestamp } }) => deletionTimestamp === undefined);
+    if (left.length > 0) return left;
+    [held = held] = own;
+  }
+  if (held !== undefined) throw heldObject(held.metadata.name);
+  return [];
+}
+
+/** Deletes objects as they were read; one that has changed since stays. */
+export async function removeAll(leases: Leases, objects: readonly LeaseObject[]): Promise<void> {
+  const left = objects.values();
+  const work = async (): Promise<void> => {
+    // The iterator is shared: each takes the next one.
+    for (const object of left) await removeUnchanged(leases, object);
+  };
+  await together(Array.from({ length: width }, work));
+}
+
+/** Deletes what was written while the namespace was removed. `note`: what its object is now. */
+export async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
+  const late = await erasable(leases, names);
+  const present = await leases.get(names.facts);
+  if (present?.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
+  // Where a namespace was made in this place since, it may have some of them.
+  if (isSame(present, note)) await removeAll(leases, late);
+}
+
+/**
+ * Deletes a new object again where the namespace has been removed: the removal may have looked for objects before.
+ * @throws Changed there
+ */
+export async function checkThere(leases: Leases, names: LeaseNames, made: LeaseObject): Promise<void> {
+  if (readFacts(await leases.get(names.facts)) !== undefined) return;
+  await removeAll(leases, [made]);
+  throw new Changed("the namespace was removed");
+}
+
+async function removeUnchanged(leases: Leases, object: LeaseObject): Promise<void> {
+  try {
+    await leases.remove(object);
+  } catch (error) {
+    if (!(error instanceof Beaten)) throw error;
+  }
+}

@@ -1,0 +1,53 @@
+import { randomBytes } from "node:crypto";
+import { isSnowleaseError } from "../id/errors.ts";
+import { openRegistry, parseAddress, type RegistryAddress } from "../registries/index.ts";
+import type { HolderOptions } from "./holder.ts";
+
+/** Options of Snowlease that choose worker IDs. */
+const choices = ["pool", "workerId", "properties", "env", "ordinal", "assigner", "datacenter", "machine"];
+/** Deadline of one operation of a removal, ms. */
+const operationTimeout = 20_000;
+
+/** Options for holders, and what they share. */
+interface OwnNamespace {
+  readonly options: HolderOptions;
+  /** Rejects with what the registry refuses it with. */
+  remove(): Promise<void>;
+}
+
+/**
+ * A new namespace for holders of Snowlease's IDs, with two worker IDs: each process meets the worker ID of an earlier one. Options that name a
+ * module or a namespace stay as they are. Rejects with what the registry refuses the namespace with.
+ */
+export async function ownNamespace(options: HolderOptions): Promise<OwnNamespace> {
+  const { registry, options: given = {} } = options;
+  if (registry === undefined || "namespace" in given) return { options, remove: async () => undefined };
+  const namespace = newName("restarts");
+  const { snowlease } = await import("../snowlease.ts");
+  await snowlease.init({ ...given, registry, namespace, new: true });
+  const pool = choices.some((name) => name in given) ? {} : { pool: "0-1" };
+  return {
+    options: { ...options, options: { window: "2s", claimTimeout: "20s", ...given, ...pool, namespace } },
+    remove: () => forgetNamespace(registry, namespace, given),
+  };
+}
+
+/** A name that no namespace has. */
+function newName(prefix: string): string {
+  return `${prefix}_${randomBytes(6).toString("hex")}`;
+}
+
+/** Removes a namespace whose name does not come again. `given`: further options, such as a token. */
+async function forgetNamespace(url: string, namespace: string, given: object): Promise<void> {
+  const address = { ...parseAddress(url), ...("token" in given && { token: given.token }) } as RegistryAddress;
+  const registry = await openRegistry(address, { operationTimeout });
+  try {
+    const { era = "" } = (await registry.describe(namespace)) ?? {};
+    await registry.remove?.({ namespace, era, forget: true });
+  } catch (error) {
+    // A store that was put back does not know it.
+    if (!isSnowleaseError(error, "NOT_FOUND")) throw error;
+  } finally {
+    await registry.close();
+  }
+}

@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Capability, conformance, type ConformanceResult, runCheck } from "../conformance.ts";
+import { isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
+import type { Registry } from "../rule/registry.ts";
+import { eachOf } from "./each-of.ts";
+import type { OwnNamespaces } from "./namespaces.ts";
+
+/** Checks that run at the same time. */
+const together = 4;
+/** So many checks in a row that end with the same refusal show that the registry serves none. */
+const mostRefused = 8;
+
+/** What came of the registry contract. */
+export interface ContractReport {
+  readonly passed: number;
+  readonly failed: readonly { readonly check: string; readonly reason: string }[];
+  /** Those that were not run, by the reason. */
+  readonly skipped: Readonly<Record<string, readonly string[]>>;
+}
+
+/** What the checks run on. */
+interface ContractSubject {
+  readonly namespaces: OwnNamespaces;
+  readonly lacks: Readonly<Partial<Record<Capability, string>>>;
+  open(): Promise<Registry>;
+  /** A clock near the registry's, Unix ms. */
+  now(): number;
+}
+
+/**
+ * Runs the registry contract, each check in a namespace of its own.
+ * @throws SnowleaseError with which the registry refused check after check.
+ */
+export async function verifyContract(
+  { namespaces, lacks, open, now }: ContractSubject,
+  { signal, tell }: { readonly signal: AbortSignal; readonly tell: (check: string, share: number) => void },
+): Promise<ContractReport> {
+  let passed = 0;
+  const failed: ContractReport["failed"][number][] = [];
+  const skipped: Record<string, string[]> = {};
+  let refused: readonly SnowleaseError[] = [];
+
+  function note(result: ConformanceResult): void {
+    const { title } = result;
+    if (result.outcome === "skipped") {
+      (skipped[result.reason] ??= []).push(title);
+    } else if (result.outcome === "failed") {
+      const { error } = result;
+      failed.push({ check: title, reason: error instanceof Error ? error.message : String(error) });
+      const same = refused.filter(({ code }) => isSnowleaseError(error, code));
+      refused = isSnowleaseError(error) ? [...same, error] : [];
+      if (refused.length === mostRefused) throw error;
+    } else {
+      passed++;
+      refused = [];
+    }
+  }
+
+  await eachOf(conformance, together, async (check, place, count) => {
+    if (signal.aborted) return;
+    tell(check.title, place / count);
+    const namespace = namespaces.next();
+    note(await runCheck(check, async () => ({ namespace, open, pause: sleep, now, lacks })));
+  });
+  return { passed, failed, skipped };
+}

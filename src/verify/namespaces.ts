@@ -1,0 +1,84 @@
+import { layouts } from "../id/layout.ts";
+import { isSnowleaseError } from "../id/errors.ts";
+import type { NamespaceInfo } from "../rule/limits.ts";
+import type { Registry } from "../rule/registry.ts";
+import { eachOf } from "./each-of.ts";
+
+/** The layout of these namespaces, as of `conformance`. */
+export const verifiedLayout: string = layouts.westid.fingerprint;
+/** Namespaces that are removed at the same time. */
+const together = 4;
+
+/** What became of the namespaces. */
+export interface Removal {
+  readonly removed: number;
+  /** Those that could not be removed, each with the reason. */
+  readonly left: readonly { readonly namespace: string; readonly reason: string }[];
+}
+
+/** The namespaces that a verification makes. Their names do not come again, so no note of them stays either. */
+export class OwnNamespaces {
+  readonly #prefix: string;
+  readonly #names: string[] = [];
+  #made = 0;
+
+  /** @param prefix of all names. */
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  /** The name of a namespace that does not exist. */
+  next(): string {
+    const name = `${this.#prefix}_${++this.#made}`;
+    this.#names.push(name);
+    return name;
+  }
+
+  /** Makes a namespace. Rejects with what the registry refuses it with. */
+  async make(registry: Registry): Promise<string> {
+    const namespace = this.next();
+    await registry.init({ namespace, layout: verifiedLayout, new: true });
+    return namespace;
+  }
+
+  /** Removes the last one. Rejects with what the registry refuses it with. */
+  async removeLast(registry: Registry): Promise<void> {
+    const namespace = this.#names.at(-1);
+    if (namespace !== undefined) await this.#remove(registry, namespace, true);
+    this.#names.pop();
+  }
+
+  /** Removes all of them, with what checks made beside them. Never rejects. */
+  async removeAll(registry: Registry, tell: (share: number) => void): Promise<Removal> {
+    const left: { namespace: string; reason: string }[] = [];
+    let done = 0;
+    let removed = 0;
+    await eachOf(this.#names.splice(0), together, async (name, _, count) => {
+      for (const namespace of [name, `${name}_b`]) {
+        try {
+          if (await this.#remove(registry, namespace, namespace === name)) removed++;
+        } catch (error) {
+          left.push({ namespace, reason: (error as Error).message });
+        }
+      }
+      tell(++done / count);
+    });
+    return { removed, left };
+  }
+
+  /** `isOwn`: a note of the name may stand, although the namespace does not. */
+  async #remove(registry: Registry, namespace: string, isOwn: boolean): Promise<boolean> {
+    let info: NamespaceInfo | undefined;
+    try {
+      info = await registry.describe(namespace);
+    } catch (error) {
+      // A Redis has the note alone, and describes nothing until its end.
+      if (!isSnowleaseError(error, "QUARANTINE")) throw error;
+    }
+    if (info === undefined && !isOwn) return false;
+    // The note goes with a namespace that takes its place.
+    const { era = "" } = info ?? (await registry.init({ namespace, layout: verifiedLayout }));
+    await registry.remove?.({ namespace, era, forget: true });
+    return true;
+  }
+}

@@ -1,0 +1,226 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { within } from "../registries/deadline.ts";
+import { duplicatesIn } from "../testing/duplicates.ts";
+import { HolderProcess, type HolderOptions } from "../testing/holder.ts";
+import type { Random } from "./random.ts";
+import type { Relay } from "./relay.ts";
+
+/** What is done to processes that make IDs. */
+export type Fault =
+  | "killed with -9"
+  | "ended and started anew"
+  | "stopped and resumed"
+  | "clock set forward or back"
+  | "cut off, connections reset"
+  | "cut off, nothing answered";
+
+/** Processes at the same time; they share four worker IDs, so that some of them always wait for one. */
+const holders = 6;
+/** Pause between two faults, ms. */
+const [leastPause, mostPause] = [50, 400];
+/** How long a process stands still, has a wrong clock, or is cut off, ms: from less than a window to more. */
+const [leastLasting, mostLasting] = [100, 4000];
+/** By how much clocks are set forward or back at most, ms: some by jitter, some by as much as an hour. */
+const steps: readonly number[] = [20, 900, 8000, 3_600_000];
+/** How long a process makes IDs before it is asked to go on, and pause behind a refused start, ms. */
+const [life, retry] = [300, 100];
+
+/** How long processes may take to end, ms. */
+const longestEnd = 60_000;
+
+/** What came of a nemesis. */
+export interface NemesisReport {
+  readonly faults: Readonly<Record<Fault, number>>;
+  /** How many IDs were made. */
+  readonly ids: number;
+  /** How many of them were made more than once. */
+  readonly duplicates: number;
+  /** The first one, and by which processes. */
+  readonly first?: string | undefined;
+  /** How often processes were refused a start or an ID, by the code. */
+  readonly refusals: Readonly<Record<string, number>>;
+  /** The message of the first refusal of each code. */
+  readonly reasons: Readonly<Record<string, string>>;
+}
+
+/** What a nemesis strikes. */
+interface Targets {
+  readonly options: HolderOptions;
+  /** A registry URL and its relays for each process; empty where no network can be cut. */
+  readonly links: readonly { readonly url: string; readonly relays: readonly Relay[] }[];
+  readonly random: Random;
+  /** How long it goes on, ms. */
+  readonly time: number;
+  readonly signal: AbortSignal;
+  readonly tell: (detail: string, share: number) => void;
+}
+
+/** So many links it takes. */
+export const mostLinks: number = holders;
+
+/** Strikes processes that make IDs, and compares each ID with every other. */
+export class Nemesis {
+  readonly #targets: Targets;
+  readonly #places: Place[];
+  readonly #faults: Record<Fault, number> = {
+    "killed with -9": 0,
+    "ended and started anew": 0,
+    "stopped and resumed": 0,
+    "clock set forward or back": 0,
+    "cut off, connections reset": 0,
+    "cut off, nothing answered": 0,
+  };
+  readonly #kinds: readonly Fault[];
+
+  constructor(targets: Targets) {
+    this.#targets = targets;
+    this.#places = Array.from({ length: holders }, (_, i) => new Place(targets, i));
+    this.#kinds = (Object.keys(this.#faults) as Fault[]).filter(
+      (kind) =>
+        !(kind.startsWith("cut off") && targets.links.length === 0) &&
+        !(kind === "stopped and resumed" && process.platform === "win32"),
+    );
+  }
+
+  async run(): Promise<NemesisReport> {
+    const { time, signal, random, tell } = this.#targets;
+    const living = this.#places.map((place) => place.live());
+    const begun = performance.now();
+    for (let passed = 0; passed < time && !signal.aborted; passed = performance.now() - begun) {
+      await sleep(random.between(leastPause, mostPause));
+      const kind = random.pick(this.#kinds);
+      const place = random.pick(this.#places);
+      tell(kind, passed / time);
+      this.#faults[kind]++;
+      place.strike(kind, random.between(leastLasting, mostLasting), random);
+    }
+    for (const place of this.#places) place.end();
+    // A program of one's own may answer nothing any more.
+    await within(longestEnd, Promise.all(living)).catch(() => Promise.all(this.#places.map((place) => place.kill())));
+    await Promise.all(living);
+    return this.#report();
+  }
+
+  #report(): NemesisReport {
+    const made = this.#places.flatMap((place) => place.lives);
+    const makers = made.flatMap((ids, i) => ids.map((id) => ({ id, maker: i + 1 })));
+    const duplicates = duplicatesIn(makers.map(({ id }) => id));
+    const [found] = duplicates;
+    const those = [...new Set(found?.places.map((at) => makers[at]?.maker))];
+    const by = those.length === 1 ? `process ${those[0]}, twice,` : `processes ${those.join(" and ")}`;
+    const refusals: Record<string, number> = {};
+    const reasons: Record<string, string> = {};
+    for (const place of this.#places) {
+      for (const [code, count] of Object.entries(place.refusals)) refusals[code] = (refusals[code] ?? 0) + count;
+      Object.assign(reasons, { ...place.reasons, ...reasons });
+    }
+    return {
+      faults: this.#faults,
+      ids: makers.length,
+      duplicates: duplicates.length,
+      ...(found !== undefined && { first: `${found.id}, made by ${by} of ${made.length}` }),
+      refusals,
+      reasons,
+    };
+  }
+}
+
+/** One process after another at one place. */
+class Place {
+  /** The IDs of each process that has ended. */
+  readonly lives: (readonly string[])[] = [];
+  readonly refusals: Record<string, number> = {};
+  readonly reasons: Record<string, string> = {};
+  readonly #options: HolderOptions;
+  readonly #relays: readonly Relay[];
+  /** What goes on for some time: cut short at the end. */
+  readonly #lasting = new AbortController();
+  #holder: HolderProcess | undefined;
+  #isOver = false;
+
+  constructor({ options, links }: Targets, place: number) {
+    const { url, relays = [] } = links[place] ?? {};
+    const { registry, options: given } = options;
+    const own = { ...given, ...(registry === undefined && url !== undefined && { registry: url }) };
+    this.#options = { ...options, ...(registry !== undefined && url !== undefined && { registry: url }), options: own };
+    this.#relays = relays;
+  }
+
+  /** Makes IDs until the end. */
+  async live(): Promise<void> {
+    while (!this.#isOver) {
+      let holder: HolderProcess;
+      try {
+        holder = await HolderProcess.start(this.#options);
+      } catch (error) {
+        const { code, name, message } = error as NodeJS.ErrnoException;
+        this.#note({ [code ?? name]: 1 }, message);
+        await sleep(retry);
+        continue;
+      }
+      this.#holder = holder;
+      try {
+        while (!this.#isOver) {
+          const { refusals, reason } = await holder.live(life);
+          this.#note(refusals, reason);
+        }
+      } catch {
+        // It was killed, or ended.
+      }
+      await (this.#isOver ? holder.close() : holder.kill()).catch(() => undefined);
+      this.#holder = undefined;
+      this.lives.push(holder.ids);
+    }
+  }
+
+  strike(kind: Fault, lasting: number, random: Random): void {
+    const holder = this.#holder;
+    switch (kind) {
+      case "killed with -9":
+        void holder?.kill();
+        break;
+      case "ended and started anew":
+        void holder?.close().catch(() => undefined);
+        break;
+      case "stopped and resumed":
+        holder?.stop();
+        this.#after(lasting, () => holder?.resume());
+        break;
+      case "clock set forward or back": {
+        const most = random.pick(steps);
+        void holder?.setClock(Date.now() + random.between(-most, most)).catch(() => undefined);
+        this.#after(lasting, () => void holder?.setClock(Date.now()).catch(() => undefined));
+        break;
+      }
+      case "cut off, connections reset":
+      case "cut off, nothing answered": {
+        const state = kind === "cut off, nothing answered" ? "silent" : "cut";
+        for (const relay of this.#relays) relay.set(state);
+        this.#after(lasting, () => this.#relays.forEach((relay) => relay.set("open")));
+      }
+    }
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#lasting.abort();
+  }
+
+  async kill(): Promise<void> {
+    await this.#holder?.kill();
+  }
+
+  #after(ms: number, act: () => void): void {
+    const { signal } = this.#lasting;
+    void sleep(ms, undefined, { signal })
+      .catch(() => undefined)
+      .then(act);
+  }
+
+  #note(refusals: Readonly<Record<string, number>>, reason: string | undefined): void {
+    for (const [code, count] of Object.entries(refusals)) {
+      this.refusals[code] = (this.refusals[code] ?? 0) + count;
+      this.reasons[code] ??= reason ?? "";
+    }
+  }
+}

@@ -1,0 +1,254 @@
+import { exec } from "node:child_process";
+import { randomBytes, randomInt } from "node:crypto";
+import { promisify } from "node:util";
+import type { Capability } from "../conformance.ts";
+import { configInvalid, isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import type { Pong, Registry } from "../rule/registry.ts";
+import { openRegistry, type RegistryAddress, storeOf, storeOfRegistry } from "../registries/index.ts";
+import type { HolderOptions } from "../testing/holder.ts";
+import { type RestartOutcome, runRestarts } from "../testing/restart-matrix.ts";
+import { type ContractReport, verifyContract } from "./contract.ts";
+import { mostLinks, Nemesis, type NemesisReport } from "./nemesis.ts";
+import { OwnNamespaces, type Removal, verifiedLayout } from "./namespaces.ts";
+import { type VerifyPart, verifyParts } from "./parts.ts";
+import { Random } from "./random.ts";
+import { relayed, withoutRelay } from "./relay.ts";
+
+/** What is to be verified, and how. */
+export interface VerifyRequest {
+  /** The registry URL, for other processes. */
+  readonly url: string;
+  /** The same, read. */
+  readonly address: RegistryAddress;
+  /** For a daemon whose URL has no token. */
+  readonly token?: string | undefined;
+  /** A shell command that restarts the server. */
+  readonly restart?: string | undefined;
+  /** A module that makes IDs, in place of Snowlease: the contract is left out then. It gets `{ registry, namespace }`. */
+  readonly module?: string | undefined;
+  /** The codes of its refusals. */
+  readonly refusals?: readonly string[] | undefined;
+  /** Which parts are run. */
+  readonly parts: readonly VerifyPart[];
+  /** How long the nemesis goes on, ms. */
+  readonly time: number;
+  /** From 0 to 2^32 - 1. Default: drawn. */
+  readonly seed?: number | undefined;
+  /** Ends it early, and removes what was made. */
+  readonly signal: AbortSignal;
+  readonly tell: (phase: string, detail: string, share?: number) => void;
+}
+
+/** What came of it. */
+export interface VerifyReport {
+  readonly kind: string;
+  /** The kind of the store behind a daemon. */
+  readonly behind?: string | undefined;
+  readonly durability: string;
+  /** How far the registry's clock is ahead of this host's, ms. */
+  readonly ahead: number;
+  readonly seed: number;
+  readonly contract?: ContractReport | undefined;
+  readonly restarts?: RestartOutcome | undefined;
+  readonly nemesis?: NemesisReport | undefined;
+  readonly removal: Removal;
+  /** What was not run, each with the reason. */
+  readonly notRun: readonly string[];
+  /** What is wrong; empty where all is well. */
+  readonly failures: readonly string[];
+}
+
+/** Deadline of one operation of this process, ms: a slow answer is no fault. */
+const operationTimeout = 20_000;
+/** Two clocks that differ by less are taken for the same, ms. */
+const sameClock = 50;
+
+/** How long the command that restarts the server may take, ms. */
+const longestRestart = 600_000;
+/** Limits that keep the quarantine short with which some stores begin after a restart. */
+const brief = { window: "2s", maxWindow: "2s" } as const;
+
+/** What a run has at hand. */
+interface Run extends VerifyRequest {
+  readonly seed: number;
+  readonly registry: Registry;
+  readonly namespaces: OwnNamespaces;
+}
+
+/**
+ * Tries whether no ID comes twice on a registry: its contract, the restart matrix, and a nemesis that strikes processes which make IDs, in
+ * namespaces of its own, which it removes.
+ * @throws SnowleaseError with which the registry refuses such a namespace, or check after check. Nothing is left then either, as far as the
+ * registry lets it be removed.
+ */
+export async function verify(request: VerifyRequest): Promise<VerifyReport> {
+  const { seed = randomInt(2 ** 32), tell } = request;
+  const at = withoutLag(request);
+  const namespaces = new OwnNamespaces(`verify_${randomBytes(4).toString("hex")}`);
+  const registry = await openRegistry(at.address, { operationTimeout });
+  try {
+    if (registry.remove === undefined) {
+      throw configInvalid(
+        `Expected a registry that can remove namespaces, got one of the kind \`${registry.kind}\`; each check makes one, and all of them would be left.`,
+      );
+    }
+    const remove = (): Promise<Removal> =>
+      namespaces.removeAll(registry, (share) => tell("removing", "what was made", share));
+    let report: Omit<VerifyReport, "removal">;
+    try {
+      report = await tryAll({ ...request, ...at, seed, registry, namespaces });
+    } catch (error) {
+      throw withLeft(error, await remove());
+    }
+    const removal = await remove();
+    const failures = removal.left.map(({ namespace, reason }) => `namespace ${namespace} is left: ${reason}`);
+    return { ...report, failures: [...report.failures, ...failures], removal };
+  } finally {
+    await registry.close().catch(() => undefined);
+  }
+}
+
+/** A quarantine that a check waits for has no time to wait for an old primary of a Redis. */
+function withoutLag({ url, address }: VerifyRequest): Pick<VerifyRequest, "url" | "address"> {
+  if (storeOf(address).parameters?.["maxLag"] === undefined || !("settings" in address)) return { url, address };
+  if (address.settings["maxLag"] !== undefined) return { url, address };
+  const settings = { ...address.settings, maxLag: "0" };
+  return {
+    url: `${url}${url.includes("?") ? "&" : "?"}maxLag=0`,
+    address: { ...address, settings },
+  };
+}
+
+/** The error, which tells what is left of the verification. */
+function withLeft(error: unknown, { left }: Removal): unknown {
+  const [first] = left;
+  if (first === undefined || !isSnowleaseError(error)) return error;
+  const what = `${left.length} namespaces of this run are left, such as ${first.namespace} (${first.reason})`;
+  return new SnowleaseError(
+    error.code,
+    `${error.message} ${what}; remove them with \`snowlease remove\`.`,
+    error.details,
+  );
+}
+
+async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
+  const { registry, seed, signal, module, restart } = run;
+  run.tell("looking", run.address.redacted);
+  const pong = await registry.ping();
+  const ahead = pong.clock - Date.now();
+  const lacks = await lacksOf(run, pong);
+  const takes = (part: VerifyPart): boolean => run.parts.includes(part) && !signal.aborted;
+  const contract = takes("contract") && module === undefined ? await tryContract(run, lacks, ahead) : undefined;
+  const restarts = takes("restarts") ? await tryRestarts(run) : undefined;
+  const withoutNetwork = await withoutRelay(run.address, operationTimeout);
+  const nemesis = takes("nemesis") ? await tryNemesis(run, withoutNetwork === undefined) : undefined;
+  const notRun = [
+    ...verifyParts.filter((part) => !run.parts.includes(part)).map((part) => `${part}: it was left out by --only`),
+    ...(contract === undefined && module !== undefined ? ["contract: the IDs are those of a module"] : []),
+    ...Object.entries(contract?.skipped ?? {}).map(([reason, checks]) => {
+      return `contract, ${checks.length} ${checks.length === 1 ? "check" : "checks"}: ${reason}`;
+    }),
+    ...(restarts !== undefined && restart === undefined ? ["restarts of the server: no --restart was given"] : []),
+    ...(nemesis !== undefined && withoutNetwork !== undefined ? [`partitions: ${withoutNetwork}`] : []),
+    ...(process.platform === "win32" ? ["processes that are stopped and resumed: Windows has no signal for it"] : []),
+    ...(signal.aborted ? ["the rest: it was interrupted"] : []),
+  ];
+  const failures = [
+    ...(contract?.failed ?? []).map(({ check, reason }) => `contract: ${check}: ${reason}`),
+    ...(restarts?.failures ?? []).map((failure) => `restarts: ${failure}`),
+    ...(restarts?.left === undefined ? [] : [`restarts: its namespace is left: ${restarts.left.message}`]),
+    ...flawsOf(nemesis),
+  ];
+  const { kind } = registry;
+  const { durability, behind } = pong;
+  return { kind, behind, durability, ahead, seed, contract, restarts, nemesis, notRun, failures };
+}
+
+function flawsOf(nemesis: NemesisReport | undefined): readonly string[] {
+  if (nemesis === undefined) return [];
+  const { ids, duplicates, first, reasons } = nemesis;
+  if (duplicates > 0)
+    return [`nemesis: ${duplicates} of ${ids} IDs were made more than once; the first one is ${first}`];
+  return ids > 0 ? [] : [`nemesis: no ID was made: ${Object.values(reasons).join("; ")}`];
+}
+
+/**
+ * What the registry lacks of the contract. Makes a namespace on the way, claims in it, and removes it: what the registry refuses with is told
+ * before anything else is tried.
+ */
+async function lacksOf(
+  { registry, namespaces }: Run,
+  { clock, behind }: Pong,
+): Promise<Readonly<Partial<Record<Capability, string>>>> {
+  const lacks: Partial<Record<Capability, string>> = {};
+  for (const kind of [registry.kind, behind ?? ""]) Object.assign(lacks, storeOfRegistry(kind)?.lacks);
+  if (registry.separate === undefined) lacks.copies = "an operator asks the store itself";
+  await claimOnce(registry, await namespaces.make(registry), clock);
+  await namespaces.removeLast(registry);
+  try {
+    await claimOnce(registry, namespaces.next(), clock);
+  } catch (error) {
+    if (!isSnowleaseError(error)) throw error;
+    lacks["creates-namespaces"] = "only `init` makes a namespace here";
+  }
+  return lacks;
+}
+
+/** @throws SnowleaseError */
+async function claimOnce(registry: Registry, namespace: string, clock: number): Promise<void> {
+  const token = randomBytes(16).toString("hex");
+  const holder = { host: "verify", ip: "127.0.0.1", pid: process.pid, instance: "" };
+  const pool = { first: 0, last: 0 };
+  const layout = verifiedLayout;
+  const claim = await registry.claim({ namespace, token, pool, holder, clock, window: 1000, layout });
+  if (claim.outcome !== "granted") return;
+  const { workerId, fence, from, receipt } = claim;
+  await registry.release({ namespace, workerId, fence, token, clock, receipt, used: { until: from } });
+}
+
+function tryContract(
+  { namespaces, address, signal, tell }: Run,
+  lacks: Readonly<Partial<Record<Capability, string>>>,
+  ahead: number,
+): Promise<ContractReport> {
+  const offset = Math.abs(ahead) < sameClock ? 0 : ahead;
+  const open = (): Promise<Registry> => openRegistry(address, { operationTimeout });
+  const subject = { namespaces, lacks, open, now: () => Date.now() + offset };
+  return verifyContract(subject, { signal, tell: (check, share) => tell("contract", check, share) });
+}
+
+async function tryRestarts(run: Run): Promise<RestartOutcome> {
+  const { restart, refusals, signal, tell } = run;
+  const options = {
+    ...(await holdersOf(run, "0-1")),
+    ...(refusals !== undefined && { refusals }),
+    ...(restart !== undefined && { restart: () => promisify(exec)(restart, { timeout: longestRestart }) }),
+  };
+  return runRestarts(options, { signal, tell: (title, share) => tell("restarts", title, share) });
+}
+
+async function tryNemesis(run: Run, hasNetwork: boolean): Promise<NemesisReport> {
+  const { url, address, time, seed, signal, tell } = run;
+  const options = await holdersOf(run, "0-3");
+  const links = hasNetwork ? await Promise.all(Array.from({ length: mostLinks }, () => relayed(url, address))) : [];
+  const random = new Random(seed);
+  try {
+    const told = (kind: string, share: number): void => tell("nemesis", kind, share);
+    return await new Nemesis({ options, links, random, time, signal, tell: told }).run();
+  } finally {
+    for (const { relays } of links) for (const relay of relays) relay.close();
+  }
+}
+
+/** Holders in a new namespace. @throws SnowleaseError */
+async function holdersOf({ url, token, module, namespaces }: Run, pool: string): Promise<HolderOptions> {
+  const namespace = namespaces.next();
+  const login = token === undefined ? {} : { token };
+  const { snowlease } = await import("../snowlease.ts");
+  await snowlease.init({ ...login, maxWindow: brief.maxWindow, registry: url, namespace, new: true });
+  if (module !== undefined) return { module, options: { ...login, registry: url, namespace } };
+  return {
+    registry: url,
+    options: { ...login, ...brief, namespace, pool, claimTimeout: "20s", operationTimeout: "2s" },
+  };
+}

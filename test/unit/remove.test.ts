@@ -1,0 +1,176 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { defaultLayout } from "../../src/id/layout.ts";
+import { removeNamespace } from "../../src/ops/remove.ts";
+import { compareAndSetRegistry } from "../../src/registries/compare-and-set/registry.ts";
+import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "../../src/registries/compare-and-set/store.ts";
+import { openRegistry, parseAddress } from "../../src/registries/index.ts";
+import { type Era, isSealed, neverOpens, nextEra } from "../../src/rule/era.ts";
+import { newNamespace } from "../../src/rule/new-namespace.ts";
+import type { Registry, WorkerRecord } from "../../src/rule/registry.ts";
+import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { claimRequest, granted } from "../support/claims.ts";
+
+const namespace = "orders";
+const hour = 3_600_000;
+const layout = defaultLayout.fingerprint;
+
+async function sqliteRegistry(clock: FakeClock): Promise<Registry> {
+  const folder = mkdtempSync(join(tmpdir(), "sl-remove-"));
+  const address = parseAddress(`sqlite:${join(folder, "registry.db")}`);
+  const registry = await openRegistry(address, { operationTimeout: 20_000, clock });
+  onTestFinished(async () => {
+    await registry.close();
+    rmSync(folder, { recursive: true });
+  });
+  return registry;
+}
+
+async function remove(registry: Registry, options: object = {}): Promise<void> {
+  const { era = "" } = (await registry.describe(namespace)) ?? {};
+  await registry.remove?.({ namespace, era, ...options });
+}
+
+describe.each<[string, (clock: FakeClock) => Promise<Registry>]>([
+  ["memory", async (clock) => memoryRegistry({ clock })],
+  ["sqlite", sqliteRegistry],
+])("the removal of a namespace in %s", (_, open) => {
+  test("covers windows that were granted before the clock was set back", async () => {
+    const clock = fakeClock();
+    const registry = await open(clock);
+    const { until, fence } = await granted(registry, claimRequest({ namespace, layout, clock: clock.now() }));
+    clock.step(-hour);
+    await remove(registry);
+    const { quarantineUntil } = await registry.init({ namespace, layout });
+    expect(quarantineUntil).toBeGreaterThanOrEqual(Math.max(until, fence));
+  });
+
+  test("leaves nothing to a later removal that forgets", async () => {
+    const clock = fakeClock();
+    const registry = await open(clock);
+    await registry.init({ namespace, layout, new: true });
+    await remove(registry, { forget: true });
+    expect(await registry.init({ namespace, layout, new: true })).not.toHaveProperty("quarantineEnd");
+  });
+});
+
+test("an era that begins while a namespace is removed stays closed, and its quarantine ends at a time of the clock", () => {
+  const sealed: Era = { era: "5-a", quarantineEnd: 9000, opensAt: neverOpens };
+  const next = nextEra(sealed, 10_000, { maxWindow: 100, maxClockSkew: 10 }, () => "b");
+  expect(next).toEqual({ era: "10000-b", quarantineEnd: 10_120, opensAt: neverOpens });
+});
+
+/** A store in which a test looks at each write, and changes it. */
+function stubStore(records: readonly Partial<WorkerRecord>[] = []) {
+  const made = newNamespace(layout, {}, 1000, undefined);
+  const stub = {
+    state: { ...made.era, info: made.info, clock: 1000 } as
+      | ((Era & Pick<typeof made, "info">) & { clock: number })
+      | undefined,
+    records: [...records],
+    note: undefined as Era | undefined,
+    /** Called behind each write. */
+    written: async (_: "era" | "erase"): Promise<void> => undefined,
+  };
+  const attempt = {
+    look: async () => stub.state,
+    async putEra(era: Era) {
+      if (stub.state !== undefined) stub.state = { ...stub.state, ...era };
+      await stub.written("era");
+    },
+    async erase(note: Era | undefined) {
+      const isDone = stub.records.splice(0, 1).length === 0;
+      if (isDone) [stub.state, stub.note] = [undefined, note];
+      await stub.written("erase");
+      return isDone;
+    },
+  } as unknown as StoreAttempt<VersionedRecord>;
+  const store = {
+    kind: "stub",
+    title: "The stub",
+    attempt: (_: string, __: object, work: (tried: typeof attempt) => Promise<unknown>) =>
+      work(attempt).catch((error: Error) => (error.message === "lost" ? work(attempt) : Promise.reject(error))),
+    async *pages() {
+      yield stub.records;
+    },
+  } as unknown as CompareAndSetStore<VersionedRecord>;
+  return { stub, registry: compareAndSetRegistry(store), era: made.era.era };
+}
+
+describe("a removal that is interrupted", () => {
+  test("by lost answers goes on", async () => {
+    const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
+    let writes = 0;
+    stub.written = async () => {
+      if (writes++ % 2 === 0) throw new Error("lost");
+    };
+    await registry.remove?.({ namespace, era });
+    expect([stub.state, stub.records]).toEqual([undefined, []]);
+    expect(isSealed(stub.note ?? { opensAt: neverOpens })).toBe(false);
+  });
+
+  test("among its records still knows the last window when it is repeated", async () => {
+    const records = [
+      { workerId: 1, until: 8_000_000, fence: 1 },
+      { workerId: 2, until: 5, fence: 7 },
+    ];
+    const { stub, registry, era } = stubStore(records);
+    stub.written = async (what) => (what === "erase" ? Promise.reject(new Error("gone")) : undefined);
+    await expect(registry.remove?.({ namespace, era })).rejects.toThrow("gone");
+    expect(stub.records).toHaveLength(1);
+    expect(stub.state?.opensAt).toBe(neverOpens);
+    stub.written = async () => undefined;
+    await registry.remove?.({ namespace, era: stub.state?.era ?? "" });
+    expect(stub.note).toMatchObject({ quarantineEnd: 8_000_000, opensAt: 8_000_000 });
+  });
+
+  test("ends where an operator opens the namespace meanwhile", async () => {
+    const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
+    stub.written = async (what) => {
+      if (what === "erase" && stub.state !== undefined) stub.state = { ...stub.state, opensAt: 2000 };
+    };
+    await expect(registry.remove?.({ namespace, era })).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
+    expect(stub.state).toBeDefined();
+  });
+});
+
+describe("an operator who removes a namespace", () => {
+  test("is refused while a window is open, in another era, and where the registry cannot do it", async () => {
+    const clock = fakeClock();
+    const registry = memoryRegistry({ clock });
+    await granted(registry, claimRequest({ namespace, layout, window: 30_000, clock: clock.now() }));
+    const { era = "" } = (await registry.describe(namespace)) ?? {};
+    const ask = (other: object = {}, where: Registry = registry) =>
+      removeNamespace(where, { namespace, era, ...other }, "staging");
+    await expect(ask()).rejects.toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringMatching(/staging is in use: a holder has/) as string,
+    });
+    await expect(ask({ era: "1-a" })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    await expect(ask({ namespace: "none" })).rejects.toMatchObject({ code: "NOT_FOUND" });
+    const { remove: _, ...without } = registry;
+    await expect(ask({}, { ...without, kind: "own" })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("own") as string,
+    });
+    await clock.advance(30_000);
+    await ask();
+    expect(await registry.describe(namespace)).toBeUndefined();
+  });
+
+  test("is refused where a program without windows has a worker ID", async () => {
+    const registry = memoryRegistry();
+    await registry.init({ namespace, layout, new: true });
+    const { era = "" } = (await registry.describe(namespace)) ?? {};
+    const beside: Registry = {
+      ...registry,
+      workers: async (_, { state } = {}) => (state === "foreign" ? [{ workerId: 3 } as WorkerRecord] : []),
+    };
+    await expect(removeNamespace(beside, { namespace, era }, "staging")).rejects.toMatchObject({
+      code: "WORKER_ID_HELD",
+      message: expect.stringMatching(/westid.* worker 3 of namespace `orders`/) as string,
+    });
+  });
+});
