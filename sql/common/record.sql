@@ -71,6 +71,10 @@ WHERE worker_id BETWEEN :first AND :last AND band <> :band;
 -- from it until this one ends.
 LOCK TABLE {window}, {history} IN SHARE ROW EXCLUSIVE MODE;
 
+-- name: last-use
+-- The end of the last window, and the highest fence.
+SELECT MAX(until_ms) AS until_ms, MAX(fence) AS fence FROM {window};
+
 -- name: erase
 -- One batch.
 DELETE FROM {window} WHERE worker_id IN (SELECT worker_id FROM {window} ORDER BY worker_id {limit});

@@ -1,7 +1,7 @@
 -- Ends a quarantine on an operator's word: `openedEra` in rule/era.ts.
 --
 -- answers: present info (changed only where its era is the wanted one; without a layout where only a quarantine is noted) | absent
--- include: namespace
+-- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys
 local era = ARGV[1] -- the one whose quarantine ends
@@ -9,7 +9,8 @@ local era = ARGV[1] -- the one whose quarantine ends
 if meta.layout == nil and now >= meta.opensAt then
   return { 'absent' }
 end
-if era == meta.era and now < meta.opensAt then
+-- That of a removed namespace, and of one that is being removed, ends by itself: `canBeEnded` in rule/era.ts.
+if era == meta.era and now < meta.opensAt and meta.opensAt ~= neverOpens and not isOfRemoved() then
   meta.opensAt = math.min(meta.opensAt, now + 2 * meta.maxClockSkew + 1)
   redis.call('HSET', metaKey, 'opensAt', meta.opensAt)
 end

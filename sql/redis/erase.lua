@@ -14,12 +14,14 @@ local limit = tonumber(ARGV[2]) -- how many worker IDs at most
 local forget = ARGV[3] -- '1': no note stays
 local maxLag = tonumber(ARGV[4]) -- how much longer a quarantine lasts, ms
 local mark = ARGV[5] -- random digits for an era that begins
+local id = ARGV[6] -- of the namespace that is removed
 
 -- How many claims of the history go at once: other clients wait meanwhile.
 local mostClaims = 5000
 local prunable = prefix .. 'prunable'
 
-if meta.layout == nil then
+-- One of its name that was made since is another one.
+if meta.layout == nil or meta.id ~= id then
   return { 'absent' }
 end
 -- Where this server may have forgotten windows, an era begins that lasts long enough for them, and is sealed, too.
@@ -184,7 +186,8 @@ redis.call('DEL', metaKey, unusedKey)
 if forget ~= '1' then
   -- The same as of a quarantine that begins where no namespace is known. `proved`: this one was.
   redis.call(
-    'HSET', metaKey, 'runId', server[1] or '', 'replId', server[2] or '', 'received', server[3] or '', 'era', meta.era,
+    'HSET', metaKey, 'runId', server[1] or '', 'replId', server[2] or '', 'received', server[3] or '', 'era',
+    (string.gsub(meta.era, '%-', '-' .. removedMark, 1)),
     'quarantineEnd', meta.quarantineEnd, 'opensAt', meta.quarantineEnd, 'proved', 'removed'
   )
 end

@@ -1,7 +1,7 @@
 -- Begins the removal of a namespace: an era that never opens, so that nothing is granted or renewed. `sealedEra` in
 -- rule/removal.ts.
 --
--- answers: sealed | present info (nothing was changed: it is in another era than the wanted one) | absent
+-- answers: sealed id | present info (nothing was changed: it is in another era than the wanted one) | absent
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -20,4 +20,4 @@ if meta.opensAt ~= neverOpens then
   meta.opensAt = neverOpens
   beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark)
 end
-return { 'sealed' }
+return { 'sealed', 'id', meta.id or '' }

@@ -98,9 +98,10 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
   problems: ["NOT_FOUND"],
 };
 
-/** `iKnow`: the operator's word. */
 interface RemoveBody extends Omit<RemoveRequest, "namespace"> {
+  /** The operator's word. */
   readonly iKnow?: boolean | undefined;
+  readonly whileHeld?: boolean | undefined;
 }
 
 export const remove: Call<void, RemoveBody> = {
@@ -115,6 +116,9 @@ export const remove: Call<void, RemoveBody> = {
       .describe(
         "Your word that no namespace of this name is ever made again. Without it a note stays: a namespace that is made again begins in quarantine, behind each window that this one granted. Default false.",
       )
+      .optional(),
+    whileHeld: flag
+      .describe("Also while a window of it is open, or a program without windows has a worker ID of it. Default false.")
       .optional(),
     iKnow: flag.describe("Your word that no process uses the namespace. Needed.").optional(),
   }).refine(

@@ -10,6 +10,8 @@ import { hour, newToken, on, short, type Trial } from "./trial.ts";
 const brief: NamespaceLimits = { maxWindow: 100, maxClockSkew: 700 };
 /** More worker IDs than one answer of a store, or one write, takes. */
 const many = 130;
+/** Claims that are sent at the same time. */
+const few = 5;
 /** Worker IDs of a race, and requests for each. */
 const [racers, laps] = [4, 6];
 
@@ -78,6 +80,10 @@ export const removals: readonly ConformanceCheck[] = [
       ensure(quarantineUntil >= Math.max(...ends), `a quarantine until ${Math.max(...ends)}`, quarantineUntil);
       equal(quarantineEnd, quarantineUntil, "the end of the quarantine");
       await refuses("QUARANTINE", "a claim", trial.ask({ workerId: 7, window: short }));
+      // The registry has forgotten these windows: no operator's word brings them back.
+      const { era } = await known(trial);
+      await trial.registry.endQuarantine?.({ namespace: trial.namespace, era }).catch(() => undefined);
+      equal((await known(trial)).quarantineUntil, quarantineUntil, "the quarantine after an operator ended it");
       await trial.passed(quarantineUntil);
       const next = await trial.claim({ workerId: 7, window: short });
       ensure(next.grant.from >= quarantineUntil, `a window from ${quarantineUntil} on`, next.grant.from);
@@ -179,8 +185,11 @@ export const removals: readonly ConformanceCheck[] = [
     async (trial) => {
       const { registry, namespace } = trial;
       await trial.init({ ...brief, new: true });
-      const workerIds = Array.from({ length: many }, (_, i) => i);
-      await Promise.all(workerIds.map((workerId) => trial.claim({ workerId, window: short })));
+      // A few at a time: a claim that waits for long seems to have a clock that is behind.
+      for (let first = 0; first < many; first += few) {
+        const workerIds = Array.from({ length: few }, (_, i) => first + i);
+        await Promise.all(workerIds.map((workerId) => trial.claim({ workerId, window: short })));
+      }
       await remove(trial);
       await remade(trial);
       equal(await trial.records(), [], "its worker IDs after it was made again");

@@ -49,6 +49,8 @@ export interface ConformanceSubject {
   pause(ms: number): Promise<void>;
   /** The holders' clock, Unix ms. */
   now(): number;
+  /** The longest wait for the end of a window or a quarantine, ms: a longer one fails the check. Default 5 s. */
+  readonly longestWait?: number | undefined;
   /** The store with a client whose writes can be kept on their way. Without it, the checks of `late-writes` are skipped. */
   late?(): Promise<LateStore>;
   /** Capabilities that this registry lacks, each with the reason: checks that need them are skipped. */

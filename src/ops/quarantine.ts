@@ -1,6 +1,6 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, isSnowleaseError, SnowleaseError, timeText } from "../id/errors.ts";
-import { isSealed } from "../rule/era.ts";
+import { isOfRemoved, isSealed } from "../rule/era.ts";
 import { assumedLimits, type EraInfo, type NamespaceInfo } from "../rule/limits.ts";
 import { canBeShortened, endCommand, removeCommand } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
@@ -72,7 +72,7 @@ type QuarantineView = EraInfo & Pick<NamespaceInfo, "maxClockSkew">;
 
 /** The quarantine of a namespace as a text for operators. `clock`: the registry's, Unix ms. */
 export function quarantineText(look: QuarantineView, clock: number): string {
-  const { quarantineEnd, quarantineUntil = 0, maxClockSkew } = look;
+  const { era = "", quarantineEnd, quarantineUntil = 0, maxClockSkew } = look;
   if (quarantineEnd === undefined && quarantineUntil <= clock) return "There was no quarantine.";
   const end = quarantineEnd ?? quarantineUntil;
   if (isSealed({ opensAt: quarantineUntil })) {
@@ -81,6 +81,8 @@ export function quarantineText(look: QuarantineView, clock: number): string {
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
   if (quarantineUntil > clock) {
     const left = lengthText(quarantineUntil - clock);
+    if (isOfRemoved(era))
+      return `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: a namespace of this name was removed, and the windows that it granted have not all passed. Then it goes on by itself.`;
     if (quarantineUntil < end && !canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew }))
       return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;
     return (
@@ -106,6 +108,6 @@ export function quarantineAdvice(
 ): string | undefined {
   if (quarantineUntil <= clock || era === undefined) return undefined;
   if (isSealed({ opensAt: quarantineUntil })) return removeCommand(namespace, era, registry);
-  if (!canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew })) return undefined;
+  if (!canBeShortened({ clock, era, opensAt: quarantineUntil, maxClockSkew })) return undefined;
   return `Wait. Or, if each process that got a worker ID of this namespace from this store before has stopped, or none ever did: ${endCommand(namespace, era, registry)}`;
 }

@@ -1,4 +1,4 @@
-import { configInvalid, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import { presentNamespace } from "../rule/namespace.ts";
 import { checkEra } from "../rule/quarantine.ts";
 import type { Registry, RemoveRequest } from "../rule/registry.ts";
@@ -7,7 +7,7 @@ import { checkUnheld } from "./unheld.ts";
 /**
  * Removes a namespace that no process uses. `where`: the registry for people.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
- * removes none; WORKER_ID_HELD while a holder's window is open, or a program without windows has a worker ID.
+ * removes none; WORKER_ID_HELD while a window is open, or a program without windows has a worker ID.
  */
 export async function removeNamespace(registry: Registry, request: RemoveRequest, where: string): Promise<void> {
   const { namespace, era } = request;
@@ -20,8 +20,21 @@ export async function removeNamespace(registry: Registry, request: RemoveRequest
   checkEra({ namespace, era }, before.era ?? "");
   const advice = "Stop each process that uses this namespace, and repeat this after that time.";
   await checkUnheld(registry, namespace, where, advice);
+  await checkPassed(registry, namespace, where);
   await checkNoForeign(registry, namespace, where);
   await registry.remove(request);
+}
+
+/** The holder of a window without a claim may still use it, and tells no program without windows that it does. */
+async function checkPassed(registry: Registry, namespace: string, where: string): Promise<void> {
+  const resting = await registry.workers(namespace, { state: "resting", limit: 10_000 });
+  if (resting.length === 0) return;
+  const until = Math.max(...resting.map((record) => record.until));
+  throw new SnowleaseError(
+    "WORKER_ID_HELD",
+    `Windows of namespace \`${namespace}\` in the registry ${where} have not passed, although their claims have ended: ${resting.length} of them, the last one until ${timeText(until)}; nothing was changed. Repeat this after that time.`,
+    { namespace, until },
+  );
 }
 
 async function checkNoForeign(registry: Registry, namespace: string, where: string): Promise<void> {

@@ -38,6 +38,19 @@ export function isSealed({ opensAt }: Pick<Era, "opensAt">): boolean {
   return opensAt === neverOpens;
 }
 
+/** How the random digits of an era begin whose quarantine covers a namespace that an operator removed. */
+const removedMark = "de1e7ed";
+
+/** Whether the quarantine of an era covers a namespace that was removed. No operator ends it: the store has forgotten the windows that it covers. */
+export function isOfRemoved(era: string): boolean {
+  return new RegExp(`^\\d+-${removedMark}`).test(era);
+}
+
+/** The era to note under the name of a sealed namespace that is removed. */
+export function removedEra({ era, quarantineEnd }: Era): Era {
+  return { era: era.replace("-", `-${removedMark}`), quarantineEnd, opensAt: quarantineEnd };
+}
+
 /** Random digits for the text of an era. */
 export type EraMark = () => string;
 
@@ -61,12 +74,18 @@ export function nextEra(
   const widest = Math.max(maxClockSkew, receipt?.maxClockSkew ?? 0);
   const length = longest + 2 * widest;
   const stays = isSealed({ opensAt });
+  const covers = isOfRemoved(era) && clock < opensAt ? removedMark : "";
   // An operator's word on the quarantines before still stands.
   const opens = Math.max(clock + length, stays ? 0 : opensAt, receipt?.until ?? 0);
   const end = Math.max(opens, quarantineEnd);
   // Eras rise even if the store forgot the last ones.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
-  return { era: `${number}-${mark()}`, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
+  return { era: `${number}-${covers}${mark()}`, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
+}
+
+/** Whether an operator may end the quarantine of an era. */
+export function canBeEnded({ era, opensAt }: Pick<Era, "era" | "opensAt">): boolean {
+  return !isSealed({ opensAt }) && !isOfRemoved(era);
 }
 
 /**
@@ -74,6 +93,7 @@ export function nextEra(
  * holder may have used until now: by a clock that was ahead of the store's, which may be behind now, both as far as tolerated.
  */
 export function openedEra({ era, quarantineEnd, opensAt, clock, info }: NamespaceState): Era {
+  if (!canBeEnded({ era, opensAt })) return { era, quarantineEnd, opensAt };
   return { era, quarantineEnd, opensAt: Math.min(opensAt, clock + 2 * info.maxClockSkew + 1) };
 }
 

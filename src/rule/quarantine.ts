@@ -1,7 +1,7 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import { shellWord } from "../id/shell-word.ts";
-import { type Era, isSealed, type NamespaceState } from "./era.ts";
+import { canBeEnded, type Era, isOfRemoved, isSealed, type NamespaceState } from "./era.ts";
 import type { EraInfo, NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
 import type {
@@ -40,8 +40,10 @@ export function quarantineError(title: string, refusal: Omit<InQuarantine, "outc
   const retryAfterMs = opensAt - clock;
   const left = lengthText(retryAfterMs);
   let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(refusal)}`;
-  if (retryAfterMs > longestUsual) {
+  if (retryAfterMs > longestUsual && !isOfRemoved(era)) {
     message = `The clock of ${title} was ahead when a quarantine of namespace \`${namespace}\` began, or is behind now: nothing is granted or renewed until ${timeText(opensAt)}, in ${left}. Set the clock right if it is behind. ${waysOut(refusal)}`;
+  } else if (isOfRemoved(era)) {
+    message = `Namespace \`${namespace}\` was removed from ${title}: nothing is granted in one of this name for ${left}, until the windows have passed that the removed one granted; wait until ${timeText(opensAt)}, or use another namespace.`;
   } else if (isUnknown) {
     message = `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: nothing is granted in it for ${left}, until the windows have passed that it may have forgotten; put its data back, or wait until ${timeText(opensAt)}.`;
   }
@@ -65,7 +67,7 @@ export function sealedError(title: string, { namespace, era, opensAt }: Omit<InQ
 }
 
 /** A wait for the end of a quarantine. `maxClockSkew`: of the namespace, or the assumed one. */
-type Wait = Pick<InQuarantine, "clock" | "opensAt" | "maxClockSkew">;
+type Wait = Pick<InQuarantine, "clock" | "opensAt" | "maxClockSkew"> & Partial<Pick<InQuarantine, "era">>;
 
 /** What ends a quarantine, as the end of a message. `isNew`: the namespace may be one that never existed. */
 export function waysOut(refusal: Wait & Pick<InQuarantine, "namespace" | "era">, isNew: boolean = false): string {
@@ -77,8 +79,17 @@ export function waysOut(refusal: Wait & Pick<InQuarantine, "namespace" | "era">,
 }
 
 /** Whether an operator's word makes a wait shorter: see `openedEra`. It does so once. */
-export function canBeShortened({ clock, opensAt, maxClockSkew }: Wait): boolean {
-  return opensAt - clock > 2 * maxClockSkew + 1;
+export function canBeShortened({ clock, era = "", opensAt, maxClockSkew }: Wait): boolean {
+  return canBeEnded({ era, opensAt }) && opensAt - clock > 2 * maxClockSkew + 1;
+}
+
+/** Refuses to end a quarantine that no operator ends. @throws SnowleaseError CONFIG_INVALID */
+export function checkEndable(namespace: string, era: Pick<Era, "era" | "opensAt">): void {
+  if (canBeEnded(era)) return;
+  const why = isSealed(era)
+    ? "is being removed: if that was interrupted, remove it again"
+    : `was removed, and the registry has forgotten the windows that it granted: wait until ${timeText(era.opensAt)}, or use another namespace`;
+  throw configInvalid(`The quarantine of namespace \`${namespace}\` cannot be ended, since it ${why}.`);
 }
 
 /** The command that ends a quarantine early. `registry`: how it names the registry; empty where it finds it by itself. */

@@ -1,5 +1,5 @@
 import { SnowleaseError } from "../id/errors.ts";
-import { type Era, type EraMark, isSealed, type NamespaceState, neverOpens, nextEra } from "./era.ts";
+import { type Era, type EraMark, isSealed, type NamespaceState, neverOpens, nextEra, removedEra } from "./era.ts";
 import type { Registry } from "./registry.ts";
 import type { Stored } from "./window.ts";
 
@@ -25,12 +25,7 @@ export function rememberedEra({ era, quarantineEnd, opensAt }: Era, last: number
   return quarantineEnd >= last ? undefined : { era, quarantineEnd: last, opensAt };
 }
 
-/** The era to note under the name of a sealed namespace that is removed. */
-export function removedEra({ era, quarantineEnd }: Era): Era {
-  return { era, quarantineEnd, opensAt: quarantineEnd };
-}
-
-/** The same for a store that forgets the namespace and all its records in one step, so that it need not be sealed before. */
+/** The era to note, for a store that forgets a namespace with all its records in one step, so that it need not be sealed before. */
 export function removedInOneStep(
   state: NamespaceState,
   records: readonly Pick<Stored, "until" | "fence">[],

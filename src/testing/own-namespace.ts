@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { isSnowleaseError } from "../id/errors.ts";
 import { openRegistry, parseAddress, type RegistryAddress } from "../registries/index.ts";
 import type { HolderOptions } from "./holder.ts";
 
@@ -42,11 +41,9 @@ async function forgetNamespace(url: string, namespace: string, given: object): P
   const address = { ...parseAddress(url), ...("token" in given && { token: given.token }) } as RegistryAddress;
   const registry = await openRegistry(address, { operationTimeout });
   try {
-    const { era = "" } = (await registry.describe(namespace)) ?? {};
-    await registry.remove?.({ namespace, era, forget: true });
-  } catch (error) {
+    const info = await registry.describe(namespace);
     // A store that was put back does not know it.
-    if (!isSnowleaseError(error, "NOT_FOUND")) throw error;
+    if (info !== undefined) await registry.remove?.({ namespace, era: info.era ?? "", forget: true });
   } finally {
     await registry.close();
   }

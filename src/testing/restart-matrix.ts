@@ -191,7 +191,7 @@ export interface RestartOutcome extends RestartReport {
 
 /** Looks at a restart matrix while it runs. */
 interface RestartWatch {
-  /** Ends it behind the present case. */
+  /** Ends it behind the present case, which waits for no recovery then. */
   readonly signal?: AbortSignal | undefined;
   /** Called before each case. `share`: of all cases, from 0 to 1. */
   readonly tell?: ((title: string, share: number) => void) | undefined;
@@ -219,10 +219,10 @@ export async function runRestarts(
     for (const [i, each] of chosen.entries()) {
       if (signal?.aborted) break;
       tell?.(each.title, i / chosen.length);
-      const found = await new CaseRun({ ...spans, restart, refusals, options: own.options }).run(each);
+      const found = await new CaseRun({ ...spans, restart, refusals, signal, options: own.options }).run(each);
       made.push(...found.ids);
       reports.push(found.report);
-      if (found.failure !== undefined) failures.push(`${each.title}: ${found.failure}`);
+      if (found.failure !== undefined && !signal?.aborted) failures.push(`${each.title}: ${found.failure}`);
     }
   } finally {
     left = await own.remove().then(
@@ -240,6 +240,7 @@ interface RunOptions {
   readonly pause: number;
   readonly refusals: readonly string[];
   readonly restart: RestartMatrixOptions["restart"];
+  readonly signal: AbortSignal | undefined;
   readonly options: HolderOptions;
 }
 
@@ -334,7 +335,7 @@ class CaseRun implements Stage {
   async recover(): Promise<number> {
     const { at = 0 } = this.#restarted ?? {};
     for (const holder of this.#holders) await holder.kill();
-    while (performance.now() - at < longestRecovery) {
+    while (performance.now() - at < longestRecovery && !this.#run.signal?.aborted) {
       const holder = await this.start();
       const began = await this.live(holder, retryTime);
       await holder?.kill();

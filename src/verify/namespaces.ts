@@ -48,17 +48,22 @@ export class OwnNamespaces {
     this.#names.pop();
   }
 
-  /** Removes all of them, with what checks made beside them. Never rejects. */
+  /** Removes all of them, with what checks made beside them. Stops where the registry does not answer. Never rejects. */
   async removeAll(registry: Registry, tell: (share: number) => void): Promise<Removal> {
     const left: { namespace: string; reason: string }[] = [];
     let done = 0;
     let removed = 0;
+    let silence: string | undefined;
     await eachOf(this.#names.splice(0), together, async (name, _, count) => {
       for (const namespace of [name, `${name}_b`]) {
+        if (silence !== undefined && namespace === name) left.push({ namespace, reason: silence });
+        if (silence !== undefined) return;
         try {
           if (await this.#remove(registry, namespace, namespace === name)) removed++;
         } catch (error) {
-          left.push({ namespace, reason: (error as Error).message });
+          const reason = (error as Error).message;
+          if (isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) silence = reason;
+          left.push({ namespace, reason });
         }
       }
       tell(++done / count);

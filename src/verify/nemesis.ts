@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { within } from "../registries/deadline.ts";
+import { TooLate, within } from "../registries/deadline.ts";
 import { duplicatesIn } from "../testing/duplicates.ts";
 import { HolderProcess, type HolderOptions } from "../testing/holder.ts";
 import type { Random } from "./random.ts";
@@ -25,14 +25,19 @@ const steps: readonly number[] = [20, 900, 8000, 3_600_000];
 /** How long a process makes IDs before it is asked to go on, and pause behind a refused start, ms. */
 const [life, retry] = [300, 100];
 
-/** How long processes may take to end, ms. */
-const longestEnd = 60_000;
+/** How long processes may take to start, and to end, ms. */
+const [longestStart, longestEnd] = [60_000, 60_000];
 
 /** What came of a nemesis. */
 export interface NemesisReport {
+  /** How often each one struck a process that ran. */
   readonly faults: Readonly<Record<Fault, number>>;
+  /** How many connections went through the relays. */
+  readonly connections: number;
   /** How many IDs were made. */
   readonly ids: number;
+  /** How many processes made one. */
+  readonly makers: number;
   /** How many of them were made more than once. */
   readonly duplicates: number;
   /** The first one, and by which processes. */
@@ -41,6 +46,8 @@ export interface NemesisReport {
   readonly refusals: Readonly<Record<string, number>>;
   /** The message of the first refusal of each code. */
   readonly reasons: Readonly<Record<string, string>>;
+  /** What was no refusal: another error, or an end that no fault caused. */
+  readonly failures: readonly string[];
 }
 
 /** What a nemesis strikes. */
@@ -48,6 +55,8 @@ interface Targets {
   readonly options: HolderOptions;
   /** A registry URL and its relays for each process; empty where no network can be cut. */
   readonly links: readonly { readonly url: string; readonly relays: readonly Relay[] }[];
+  /** The codes of refusals. */
+  readonly refusals: readonly string[];
   readonly random: Random;
   /** How long it goes on, ms. */
   readonly time: number;
@@ -91,8 +100,7 @@ export class Nemesis {
       const kind = random.pick(this.#kinds);
       const place = random.pick(this.#places);
       tell(kind, passed / time);
-      this.#faults[kind]++;
-      place.strike(kind, random.between(leastLasting, mostLasting), random);
+      if (place.strike(kind, random.between(leastLasting, mostLasting), random)) this.#faults[kind]++;
     }
     for (const place of this.#places) place.end();
     // A program of one's own may answer nothing any more.
@@ -114,13 +122,21 @@ export class Nemesis {
       for (const [code, count] of Object.entries(place.refusals)) refusals[code] = (refusals[code] ?? 0) + count;
       Object.assign(reasons, { ...place.reasons, ...reasons });
     }
+    const known = this.#targets.refusals;
+    const strange = Object.entries(reasons).filter(([code]) => !known.includes(code));
     return {
       faults: this.#faults,
+      connections: this.#targets.links.flatMap(({ relays }) => relays).reduce((sum, each) => sum + each.connections, 0),
       ids: makers.length,
+      makers: made.filter((ids) => ids.length > 0).length,
       duplicates: duplicates.length,
       ...(found !== undefined && { first: `${found.id}, made by ${by} of ${made.length}` }),
       refusals,
       reasons,
+      failures: [
+        ...strange.map(([code, reason]) => `a process failed with ${code}: ${reason}`),
+        ...this.#places.flatMap((place) => place.failures),
+      ],
     };
   }
 }
@@ -131,11 +147,14 @@ class Place {
   readonly lives: (readonly string[])[] = [];
   readonly refusals: Record<string, number> = {};
   readonly reasons: Record<string, string> = {};
+  readonly failures: string[] = [];
   readonly #options: HolderOptions;
   readonly #relays: readonly Relay[];
   /** What goes on for some time: cut short at the end. */
   readonly #lasting = new AbortController();
   #holder: HolderProcess | undefined;
+  /** Whether a fault ends it. */
+  #isStruck = false;
   #isOver = false;
 
   constructor({ options, links }: Targets, place: number) {
@@ -151,21 +170,26 @@ class Place {
     while (!this.#isOver) {
       let holder: HolderProcess;
       try {
-        holder = await HolderProcess.start(this.#options);
+        holder = await within(longestStart, HolderProcess.start(this.#options));
       } catch (error) {
+        if (error instanceof TooLate) {
+          this.failures.push(`a process took longer than ${longestStart / 1000} s to start`);
+          return;
+        }
         const { code, name, message } = error as NodeJS.ErrnoException;
         this.#note({ [code ?? name]: 1 }, message);
         await sleep(retry);
         continue;
       }
       this.#holder = holder;
+      this.#isStruck = false;
       try {
         while (!this.#isOver) {
           const { refusals, reason } = await holder.live(life);
           this.#note(refusals, reason);
         }
-      } catch {
-        // It was killed, or ended.
+      } catch (error) {
+        if (!this.#isStruck) this.failures.push((error as Error).message);
       }
       await (this.#isOver ? holder.close() : holder.kill()).catch(() => undefined);
       this.#holder = undefined;
@@ -173,23 +197,27 @@ class Place {
     }
   }
 
-  strike(kind: Fault, lasting: number, random: Random): void {
+  /** Whether there was something to strike. */
+  strike(kind: Fault, lasting: number, random: Random): boolean {
     const holder = this.#holder;
+    if (holder === undefined) return false;
     switch (kind) {
       case "killed with -9":
-        void holder?.kill();
+        this.#isStruck = true;
+        void holder.kill();
         break;
       case "ended and started anew":
-        void holder?.close().catch(() => undefined);
+        this.#isStruck = true;
+        void holder.close().catch(() => undefined);
         break;
       case "stopped and resumed":
-        holder?.stop();
-        this.#after(lasting, () => holder?.resume());
+        holder.stop();
+        this.#after(lasting, () => holder.resume());
         break;
       case "clock set forward or back": {
         const most = random.pick(steps);
-        void holder?.setClock(Date.now() + random.between(-most, most)).catch(() => undefined);
-        this.#after(lasting, () => void holder?.setClock(Date.now()).catch(() => undefined));
+        void holder.setClock(Date.now() + random.between(-most, most)).catch(() => undefined);
+        this.#after(lasting, () => void holder.setClock(Date.now()).catch(() => undefined));
         break;
       }
       case "cut off, connections reset":
@@ -199,6 +227,7 @@ class Place {
         this.#after(lasting, () => this.#relays.forEach((relay) => relay.set("open")));
       }
     }
+    return true;
   }
 
   end(): void {
@@ -207,6 +236,7 @@ class Place {
   }
 
   async kill(): Promise<void> {
+    this.#isStruck = true;
     await this.#holder?.kill();
   }
 

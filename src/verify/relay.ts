@@ -12,6 +12,8 @@ export class Relay {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #state: RelayState = "open";
+  /** How many clients have connected. */
+  connections = 0;
 
   private constructor(server: Server) {
     this.#server = server;
@@ -41,6 +43,7 @@ export class Relay {
   }
 
   #pass(near: Socket, far: Socket): void {
+    this.connections++;
     for (const [from, to] of [
       [near, far],
       [far, near],

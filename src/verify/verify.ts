@@ -1,8 +1,7 @@
-import { exec } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
-import { promisify } from "node:util";
 import type { Capability } from "../conformance.ts";
-import { configInvalid, isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { configInvalid, type ErrorCode, errorCodes, isSnowleaseError, SnowleaseError } from "../id/errors.ts";
+import { defaultLayout } from "../id/layout.ts";
 import type { Pong, Registry } from "../rule/registry.ts";
 import { openRegistry, type RegistryAddress, storeOf, storeOfRegistry } from "../registries/index.ts";
 import type { HolderOptions } from "../testing/holder.ts";
@@ -12,6 +11,7 @@ import { mostLinks, Nemesis, type NemesisReport } from "./nemesis.ts";
 import { OwnNamespaces, type Removal, verifiedLayout } from "./namespaces.ts";
 import { type VerifyPart, verifyParts } from "./parts.ts";
 import { Random } from "./random.ts";
+import { runCommand } from "./restart-command.ts";
 import { relayed, withoutRelay } from "./relay.ts";
 
 /** What is to be verified, and how. */
@@ -26,7 +26,7 @@ export interface VerifyRequest {
   readonly restart?: string | undefined;
   /** A module that makes IDs, in place of Snowlease: the contract is left out then. It gets `{ registry, namespace }`. */
   readonly module?: string | undefined;
-  /** The codes of its refusals. */
+  /** The codes of its refusals. Default: those of Snowlease's errors. */
   readonly refusals?: readonly string[] | undefined;
   /** Which parts are run. */
   readonly parts: readonly VerifyPart[];
@@ -49,13 +49,14 @@ export interface VerifyReport {
   readonly ahead: number;
   readonly seed: number;
   readonly contract?: ContractReport | undefined;
-  readonly restarts?: RestartOutcome | undefined;
+  readonly restarts?: Omit<RestartOutcome, "left"> | undefined;
   readonly nemesis?: NemesisReport | undefined;
   readonly removal: Removal;
   /** What was not run, each with the reason. */
   readonly notRun: readonly string[];
   /** What is wrong; empty where all is well. */
   readonly failures: readonly string[];
+  readonly isInterrupted: boolean;
 }
 
 /** Deadline of one operation of this process, ms: a slow answer is no fault. */
@@ -63,10 +64,17 @@ const operationTimeout = 20_000;
 /** Two clocks that differ by less are taken for the same, ms. */
 const sameClock = 50;
 
-/** How long the command that restarts the server may take, ms. */
-const longestRestart = 600_000;
+/** The longest wait of a check, ms: a Redis behind a daemon waits for an old primary. */
+const longestWait = 60_000;
 /** Limits that keep the quarantine short with which some stores begin after a restart. */
-const brief = { window: "2s", maxWindow: "2s" } as const;
+const briefWindow = 2000;
+
+/** Why a claim is refused where no `init` made its namespace. */
+const uncreated: Readonly<Partial<Record<ErrorCode, string>>> = {
+  NOT_FOUND: "only `init` makes a namespace here",
+  SCHEMA_INCOMPATIBLE: "only `init` makes a namespace here",
+  QUARANTINE: "a claim makes a namespace in quarantine here",
+};
 
 /** What a run has at hand. */
 interface Run extends VerifyRequest {
@@ -138,10 +146,26 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
   const ahead = pong.clock - Date.now();
   const lacks = await lacksOf(run, pong);
   const takes = (part: VerifyPart): boolean => run.parts.includes(part) && !signal.aborted;
-  const contract = takes("contract") && module === undefined ? await tryContract(run, lacks, ahead) : undefined;
-  const restarts = takes("restarts") ? await tryRestarts(run) : undefined;
+  const failures: string[] = [];
+  /** What has been found before an error counts. */
+  async function tried<Found>(part: VerifyPart, work: () => Promise<Found>): Promise<Found | undefined> {
+    if (!takes(part)) return undefined;
+    try {
+      return await work();
+    } catch (error) {
+      failures.push(`${part}: ${(error as Error).message}`);
+      return undefined;
+    }
+  }
+  const contract = await tried("contract", async () =>
+    module === undefined ? tryContract(run, lacks, ahead) : undefined,
+  );
+  failures.push(...(contract?.failed ?? []).map(({ check, reason }) => `contract: ${check}: ${reason}`));
+  const restarts = await tried("restarts", () => tryRestarts(run));
+  failures.push(...(restarts?.failures ?? []).map((failure) => `restarts: ${failure}`));
   const withoutNetwork = await withoutRelay(run.address, operationTimeout);
-  const nemesis = takes("nemesis") ? await tryNemesis(run, withoutNetwork === undefined) : undefined;
+  const nemesis = await tried("nemesis", () => tryNemesis(run, withoutNetwork === undefined));
+  failures.push(...flawsOf(nemesis).map((flaw) => `nemesis: ${flaw}`));
   const notRun = [
     ...verifyParts.filter((part) => !run.parts.includes(part)).map((part) => `${part}: it was left out by --only`),
     ...(contract === undefined && module !== undefined ? ["contract: the IDs are those of a module"] : []),
@@ -150,26 +174,35 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
     }),
     ...(restarts !== undefined && restart === undefined ? ["restarts of the server: no --restart was given"] : []),
     ...(nemesis !== undefined && withoutNetwork !== undefined ? [`partitions: ${withoutNetwork}`] : []),
+    ...(nemesis !== undefined && withoutNetwork === undefined && nemesis.connections === 0
+      ? ["partitions: no process connected through the relay of its own"]
+      : []),
     ...(process.platform === "win32" ? ["processes that are stopped and resumed: Windows has no signal for it"] : []),
     ...(signal.aborted ? ["the rest: it was interrupted"] : []),
   ];
-  const failures = [
-    ...(contract?.failed ?? []).map(({ check, reason }) => `contract: ${check}: ${reason}`),
-    ...(restarts?.failures ?? []).map((failure) => `restarts: ${failure}`),
-    ...(restarts?.left === undefined ? [] : [`restarts: its namespace is left: ${restarts.left.message}`]),
-    ...flawsOf(nemesis),
-  ];
   const { kind } = registry;
   const { durability, behind } = pong;
-  return { kind, behind, durability, ahead, seed, contract, restarts, nemesis, notRun, failures };
+  return {
+    kind,
+    behind,
+    durability,
+    ahead,
+    seed,
+    contract,
+    restarts,
+    nemesis,
+    notRun,
+    failures,
+    isInterrupted: signal.aborted,
+  };
 }
 
 function flawsOf(nemesis: NemesisReport | undefined): readonly string[] {
   if (nemesis === undefined) return [];
-  const { ids, duplicates, first, reasons } = nemesis;
-  if (duplicates > 0)
-    return [`nemesis: ${duplicates} of ${ids} IDs were made more than once; the first one is ${first}`];
-  return ids > 0 ? [] : [`nemesis: no ID was made: ${Object.values(reasons).join("; ")}`];
+  const { ids, makers, duplicates, first, reasons, failures } = nemesis;
+  const twice = `${duplicates} of ${ids} IDs were made more than once; the first one is ${first}`;
+  const few = `${makers} of its processes made an ID: ${Object.values(reasons).join("; ")}`;
+  return [...(duplicates > 0 ? [twice] : []), ...failures, ...(makers < 2 ? [few] : [])];
 }
 
 /**
@@ -188,8 +221,9 @@ async function lacksOf(
   try {
     await claimOnce(registry, namespaces.next(), clock);
   } catch (error) {
-    if (!isSnowleaseError(error)) throw error;
-    lacks["creates-namespaces"] = "only `init` makes a namespace here";
+    const why = isSnowleaseError(error) ? uncreated[error.code] : undefined;
+    if (why === undefined) throw error;
+    lacks["creates-namespaces"] = why;
   }
   return lacks;
 }
@@ -213,42 +247,55 @@ function tryContract(
 ): Promise<ContractReport> {
   const offset = Math.abs(ahead) < sameClock ? 0 : ahead;
   const open = (): Promise<Registry> => openRegistry(address, { operationTimeout });
-  const subject = { namespaces, lacks, open, now: () => Date.now() + offset };
+  const subject = { namespaces, lacks, open, now: () => Date.now() + offset, longestWait };
   return verifyContract(subject, { signal, tell: (check, share) => tell("contract", check, share) });
 }
 
-async function tryRestarts(run: Run): Promise<RestartOutcome> {
+async function tryRestarts(run: Run): Promise<VerifyReport["restarts"]> {
   const { restart, refusals, signal, tell } = run;
   const options = {
     ...(await holdersOf(run, "0-1")),
     ...(refusals !== undefined && { refusals }),
-    ...(restart !== undefined && { restart: () => promisify(exec)(restart, { timeout: longestRestart }) }),
+    ...(restart !== undefined && { restart: () => runCommand(restart, signal) }),
   };
-  return runRestarts(options, { signal, tell: (title, share) => tell("restarts", title, share) });
+  // Its namespace is one of those that are removed in the end.
+  const { left: _, ...outcome } = await runRestarts(options, {
+    signal,
+    tell: (title, share) => tell("restarts", title, share),
+  });
+  return outcome;
 }
 
 async function tryNemesis(run: Run, hasNetwork: boolean): Promise<NemesisReport> {
-  const { url, address, time, seed, signal, tell } = run;
+  const { url, address, time, seed, refusals = errorCodes, signal, tell } = run;
   const options = await holdersOf(run, "0-3");
   const links = hasNetwork ? await Promise.all(Array.from({ length: mostLinks }, () => relayed(url, address))) : [];
   const random = new Random(seed);
   try {
     const told = (kind: string, share: number): void => tell("nemesis", kind, share);
-    return await new Nemesis({ options, links, random, time, signal, tell: told }).run();
+    return await new Nemesis({ options, links, refusals, random, time, signal, tell: told }).run();
   } finally {
     for (const { relays } of links) for (const relay of relays) relay.close();
   }
 }
 
 /** Holders in a new namespace. @throws SnowleaseError */
-async function holdersOf({ url, token, module, namespaces }: Run, pool: string): Promise<HolderOptions> {
+async function holdersOf({ url, token, module, registry, namespaces }: Run, pool: string): Promise<HolderOptions> {
   const namespace = namespaces.next();
   const login = token === undefined ? {} : { token };
-  const { snowlease } = await import("../snowlease.ts");
-  await snowlease.init({ ...login, maxWindow: brief.maxWindow, registry: url, namespace, new: true });
+  const layout = defaultLayout.fingerprint;
+  await registry.init({ namespace, layout, maxWindow: briefWindow, new: true });
   if (module !== undefined) return { module, options: { ...login, registry: url, namespace } };
   return {
     registry: url,
-    options: { ...login, ...brief, namespace, pool, claimTimeout: "20s", operationTimeout: "2s" },
+    options: {
+      ...login,
+      window: briefWindow,
+      maxWindow: briefWindow,
+      namespace,
+      pool,
+      claimTimeout: "20s",
+      operationTimeout: "2s",
+    },
   };
 }

@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
@@ -108,6 +108,38 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "on a Redis", () => 
   );
 });
 
+test.skipIf(redisMissing !== undefined)(
+  "the nemesis finds out a naive maker, too",
+  { timeout: 3 * minutes },
+  async () => {
+    const server = await RedisServer.start();
+    onTestFinished(() => server.remove());
+    const module = join(root, "test/support/naive-ids.mjs");
+    const args = ["--module", module, "--only", "nemesis", "--nemesis", "30s", "--refusals", refusals.join()];
+    const { code, report } = await verify(new Sandbox(), server.url(), args, {
+      NAIVE: "unwritten",
+      NAIVE_HOST: "one-host",
+    });
+    expect(code).toBe(1);
+    expect(report.nemesis?.duplicates).toBeGreaterThan(0);
+  },
+);
+
+test("a module that fails, or never starts, is told", { timeout: 4 * minutes }, async () => {
+  const sandbox = new Sandbox();
+  await sandbox.read(["init", "--registry", sandbox.registry]);
+  const text =
+    "export default (options) => ({ next: () => { if (Math.random() < 0.01) throw new TypeError('odd'); return process.hrtime.bigint(); } });";
+  writeFileSync(join(sandbox.work, "odd.mjs"), text);
+  const args = ["--only", "nemesis", "--nemesis", "3s", "--module"];
+  const odd = await verify(sandbox, sandbox.registry, [...args, join(sandbox.work, "odd.mjs")]);
+  expect(odd.report.failures.join()).toContain("a process failed with TypeError: odd");
+  writeFileSync(join(sandbox.work, "none.mjs"), "export default () => new Promise(() => {});");
+  const none = await verify(sandbox, sandbox.registry, [...args, join(sandbox.work, "none.mjs")]);
+  expect(none.report.failures.join()).toContain("a process took longer than 60 s to start");
+  expect([odd.code, none.code]).toEqual([1, 1]);
+});
+
 const refusals = [
   ..."Error LEASE_EXPIRED LEASE_LOST WORKER_ID_HELD POOL_EXHAUSTED REGISTRY_UNAVAILABLE CLOCK_ROLLBACK CLOCK_SKEW".split(
     " ",
@@ -124,8 +156,8 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on an etcd", () => {
     const done = await verify(new Sandbox(), server.url(), ["--nemesis", "10s", "--seed", "7"]);
     expectWell(done);
     expect(done.report.seed).toBe(7);
-    const { faults } = done.report.nemesis ?? {};
-    expect(faults?.["cut off, nothing answered"]).toBeGreaterThan(0);
+    expect(done.report.nemesis?.connections).toBeGreaterThan(0);
+    expect(done.report.notRun.join()).not.toContain("partitions");
     expect(await server.keys()).toEqual([]);
   });
 
@@ -204,6 +236,11 @@ describe("before anything is made", () => {
       /`--nemesis` to be a time from 1s to 24h, got `0`/,
     ],
     ["a seed that is none", (url) => [url, "--yes", "--seed", "-1"], /`--seed`/],
+    [
+      "a module without a part that it takes",
+      (url) => [url, "--yes", "--module", "x.mjs", "--only", "contract"],
+      /the contract alone/,
+    ],
     ["refusals without a module", (url) => [url, "--yes", "--refusals", "X"], /beside `--module`/],
     ["a module that is not there", (url) => [url, "--yes", "--module", "none.mjs"], /none\.mjs/],
   ])("it refuses %s", async (_, args, message) => {

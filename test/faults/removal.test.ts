@@ -146,11 +146,14 @@ describe.each(kinds)("a namespace in $name that is removed while it is used", ({
       const [registry] = clients as [Registry, Registry];
       await registry.init({ namespace, layout, new: true, ...limits });
       const granted: ClaimedWindow[] = [];
-      const running = clients.flatMap((client) => [claims(client, granted), claims(client, granted), pins(client)]);
-      while (granted.length < 20) await sleep(5);
+      let isOver = false;
+      const running = Promise.all(
+        clients.flatMap((client) => [claims(client, granted), claims(client, granted), pins(client)]),
+      ).finally(() => (isOver = true));
+      while (granted.length < 20 && !isOver) await sleep(5);
       const { era = "" } = (await registry.describe(namespace)) ?? {};
       await registry.remove?.({ namespace, era });
-      await Promise.all(running);
+      await running;
       // A claim of a store that makes namespaces may have made it again, on the note.
       const info = await registry.describe(namespace);
       if (info === undefined) expect((await store.left()).toSorted()).toEqual(note.toSorted());

@@ -144,6 +144,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     // A session that would not wait by itself.
     await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
     await standbys("nobody");
+    await untilStandbysAreAwaited(server);
     await expect(registry.claim(request)).rejects.toMatchObject({
       code: "REGISTRY_UNAVAILABLE",
       message: expect.stringContaining("is not known") as string,
@@ -192,6 +193,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "PostgreSQL", 
     await server.query("ALTER DATABASE postgres SET synchronous_commit = 'local'");
     await server.query("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     await server.query("SELECT pg_reload_conf()");
+    await untilStandbysAreAwaited(server);
     let settled = false;
     const claimed = registry.claim(ask({ window: 60_000 })).finally(() => (settled = true));
     const impatient = (async () => {
@@ -320,3 +322,27 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "Oracle's stand-
     });
   });
 });
+
+/** Waits until commits wait for a standby: each process of the server reads its settings in its own time. */
+async function untilStandbysAreAwaited(server: PostgresServer): Promise<void> {
+  const client = new pg.Client({ connectionString: server.url() });
+  await client.connect();
+  try {
+    for (let isHeld = false; !isHeld;) {
+      let isDone = false;
+      const write = client
+        .query("SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'held', '')")
+        .finally(() => (isDone = true));
+      while (!isDone) {
+        const held = await server.query(
+          "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+        );
+        isHeld ||= held.length > 0;
+        await sleep(5);
+      }
+      await write;
+    }
+  } finally {
+    await client.end();
+  }
+}

@@ -213,7 +213,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     ["POST", "/v1/orders/prune", { before: 1 }, 200],
     ["POST", "/v1/orders/quarantine/end", { era: "present" }, 200],
     ["POST", "/v1/orders/ids", { count: 1 }, 200],
-    ["POST", "/v1/orders/remove", { era: "present", iKnow: true }, 204],
+    ["POST", "/v1/orders/remove", { era: "present", iKnow: true, whileHeld: true }, 204],
     ["POST", "/v1/bills/leases", { now, limits: { maxWindow: 90_000, ...newer } }, 201],
   ];
 

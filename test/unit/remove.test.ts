@@ -7,7 +7,7 @@ import { removeNamespace } from "../../src/ops/remove.ts";
 import { compareAndSetRegistry } from "../../src/registries/compare-and-set/registry.ts";
 import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "../../src/registries/compare-and-set/store.ts";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
-import { type Era, isSealed, neverOpens, nextEra } from "../../src/rule/era.ts";
+import { type Era, isOfRemoved, isSealed, neverOpens, nextEra } from "../../src/rule/era.ts";
 import { newNamespace } from "../../src/rule/new-namespace.ts";
 import type { Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -56,6 +56,14 @@ describe.each<[string, (clock: FakeClock) => Promise<Registry>]>([
   });
 });
 
+test("a quarantine that begins in that of a removed namespace cannot be ended either; a later one can", () => {
+  const removed: Era = { era: "5-de1e7eda", quarantineEnd: 9000, opensAt: 9000 };
+  const limits = { maxWindow: 100, maxClockSkew: 10 };
+  const inside = nextEra(removed, 8000, limits, () => "b");
+  expect([isOfRemoved(inside.era), inside.opensAt]).toEqual([true, 9000]);
+  expect(isOfRemoved(nextEra(removed, 9000, limits, () => "b").era)).toBe(false);
+});
+
 test("an era that begins while a namespace is removed stays closed, and its quarantine ends at a time of the clock", () => {
   const sealed: Era = { era: "5-a", quarantineEnd: 9000, opensAt: neverOpens };
   const next = nextEra(sealed, 10_000, { maxWindow: 100, maxClockSkew: 10 }, () => "b");
@@ -76,6 +84,8 @@ function stubStore(records: readonly Partial<WorkerRecord>[] = []) {
   };
   const attempt = {
     look: async () => stub.state,
+    create: async () => stub.state,
+    snapshot: async () => ({ state: stub.state, records: [undefined] }),
     async putEra(era: Era) {
       if (stub.state !== undefined) stub.state = { ...stub.state, ...era };
       await stub.written("era");
@@ -124,6 +134,35 @@ describe("a removal that is interrupted", () => {
     stub.written = async () => undefined;
     await registry.remove?.({ namespace, era: stub.state?.era ?? "" });
     expect(stub.note).toMatchObject({ quarantineEnd: 8_000_000, opensAt: 8_000_000 });
+  });
+
+  test("leaves a namespace of its name that was made since", async () => {
+    const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
+    const { info: later } = newNamespace(layout, {}, 2000, undefined);
+    stub.written = async (what) => {
+      if (what === "era" && stub.state !== undefined) stub.state = { ...stub.state, info: later };
+    };
+    await registry.remove?.({ namespace, era });
+    expect(stub.records).toHaveLength(1);
+    expect(stub.state?.info.id).toBe(later.id);
+  });
+
+  test("is no quarantine that an operator ends, and takes no pin and no init", async () => {
+    const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
+    stub.written = async (what) => (what === "erase" ? Promise.reject(new Error("gone")) : undefined);
+    await expect(registry.remove?.({ namespace, era })).rejects.toThrow("gone");
+    const sealed = stub.state?.era ?? "";
+    const ending = registry.endQuarantine?.({ namespace, era: sealed });
+    await expect(ending).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining("is being removed") as string,
+    });
+    await expect(registry.init({ namespace, layout })).rejects.toMatchObject({
+      code: "QUARANTINE",
+      message: expect.stringContaining("snowlease remove") as string,
+    });
+    await expect(registry.pin(namespace, 1, "kept")).rejects.toMatchObject({ code: "QUARANTINE" });
+    expect(stub.state?.era).toBe(sealed);
   });
 
   test("ends where an operator opens the namespace meanwhile", async () => {

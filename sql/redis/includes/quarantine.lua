@@ -4,8 +4,14 @@
 -- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`, or until an operator ends it earlier,
 -- `opensAt`. Records from before belong to an older era: no claim continues behind them, and every window begins at `opensAt` or later.
 
--- When a namespace opens that is being removed: `neverOpens` in rule/era.ts.
-local neverOpens = 8640000000000000
+-- When a namespace opens that is being removed, and how the random digits of an era begin whose quarantine covers a removed one:
+-- rule/era.ts.
+local neverOpens, removedMark = 8640000000000000, 'de1e7ed'
+
+-- Whether the quarantine of the present era covers a namespace that was removed.
+local function isOfRemoved()
+  return string.find(meta.era or '', '^%d+%-' .. removedMark) ~= nil
+end
 
 -- A field of what INFO tells.
 local function field(text, name)
@@ -38,7 +44,9 @@ end
 -- as two copies of a server may begin an era in the same ms.
 local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
   local number = math.max(eraNumber(meta.era), receipt and eraNumber(receipt.era) or -1)
-  meta.replId, meta.era = field(replication, 'master_replid'), string.format('%.0f-%s', math.max(now, number + 1), mark)
+  local covers = isOfRemoved() and now < meta.opensAt and removedMark or ''
+  meta.replId = field(replication, 'master_replid')
+  meta.era = string.format('%.0f-%s%s', math.max(now, number + 1), covers, mark)
   -- A namespace that is being removed stays sealed.
   meta.quarantineEnd, meta.opensAt = quarantineEnd, meta.opensAt == neverOpens and neverOpens or opensAt
   redis.call(
@@ -69,7 +77,7 @@ local function inQuarantine()
   local noted = meta.proved == 'removed' and 'removed' or meta.proved and 'proved' or 'unknown'
   return {
     'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd,
-    'maxClockSkew', meta.maxClockSkew, 'namespace', meta.layout and 'here' or noted,
+    'maxClockSkew', meta.maxClockSkew, 'namespace', isOfRemoved() and 'removed' or meta.layout and 'here' or noted,
   }
 end
 

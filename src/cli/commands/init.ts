@@ -1,5 +1,6 @@
 import { lengthText } from "../../id/duration.ts";
 import { timeText } from "../../id/errors.ts";
+import { isOfRemoved } from "../../rule/era.ts";
 import { quarantineAdvice } from "../../ops/quarantine.ts";
 import { storeOf } from "../../registries/index.ts";
 import { scopeText } from "../../rule/scope.ts";
@@ -98,5 +99,8 @@ function linesOf(
   }
   if (until === undefined) return lines;
   const advice = quarantineAdvice(info, { namespace, registry: flag, clock }) ?? "Claims wait or fail.";
-  return [...lines, `Until then it grants nothing: this registry may have forgotten windows. ${advice}`];
+  const why = isOfRemoved(info.era ?? "")
+    ? "a namespace of this name was removed, and its windows have not all passed"
+    : "this registry may have forgotten windows";
+  return [...lines, `Until then it grants nothing: ${why}. ${advice}`];
 }

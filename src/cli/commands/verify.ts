@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { durationOf, lengthText } from "../../id/duration.ts";
@@ -65,7 +66,17 @@ export const verify: CliCommand = {
     await confirm(invocation, planOf(address.redacted, options));
     const { verify: tryAll } = await import("../../verify/verify.ts");
     const progress = new Progress();
+    // They would choose worker IDs for the processes of this trial. What counts here has been read.
+    if (options.module === undefined) {
+      for (const name of Object.keys(process.env)) if (/^(SNOWLEASE|WESTID)_/.test(name)) delete process.env[name];
+    }
     const signal = onInterrupt();
+    signal.addEventListener("abort", () => {
+      progress.end();
+      process.stderr.write(
+        "snowlease: removing the namespaces verify_… of this run; the same signal again leaves them.\n",
+      );
+    });
     const tell = (phase: string, detail: string, share?: number): void => progress.show(phase, detail, share);
     const begun = new Date();
     const report = await tryAll({ ...options, url, address, token: config.token, signal, tell }).finally(() =>
@@ -98,6 +109,11 @@ function optionsOf({ flags }: Invocation): VerifyOptions {
   }
   const seed = flags.has("seed") ? integerOf(flags.get("seed"), "`--seed`", 0, 2 ** 32 - 1) : undefined;
   const module = textOf("module");
+  if (module !== undefined && textOf("only") === "contract") {
+    throw configInvalid(
+      "Expected `--only` to leave restarts or nemesis to `--module`, got the contract alone, which is of registries; add one of them.",
+    );
+  }
   if (module === undefined && flags.has("refusals")) {
     throw configInvalid("Expected `--refusals` beside `--module` only; leave it out.");
   }
@@ -132,7 +148,7 @@ function planOf(where: string, { parts, time, restart }: VerifyOptions): string 
   const lengths = { contract: "about 1 min", restarts: "about 1 min", nemesis: lengthText(time) };
   const lines = [
     `This tries ${where}: ${parts.map((part) => `${part} (${lengths[part]})`).join(", ")}.`,
-    "- It makes some 200 namespaces verify_… and restarts_…, and removes them in the end. Other namespaces stay as they are. Tables that are missing are made, and stay.",
+    "- It makes some 200 namespaces verify_…, in a database with tables of their own, and removes them in the end. Other namespaces stay as they are.",
     "- It starts, stops and kills processes of its own on this host.",
     ...(restart === undefined ? [] : [`- It runs \`${restart}\` a few times, which all who use this server notice.`]),
   ];
@@ -147,7 +163,10 @@ async function confirm({ flags }: Invocation, plan: string): Promise<void> {
   }
   process.stderr.write(`${plan}\n`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await terminal.question("Go on? [y/N] ").finally(() => terminal.close());
+  // Ctrl-C and Ctrl-D end it without an answer.
+  const ended = once(terminal, "close").then(() => "");
+  const answer = await Promise.race([terminal.question("Go on? [y/N] ").catch(() => ""), ended]);
+  terminal.close();
   if (/^y(es)?$/i.test(answer.trim())) return;
   throw configInvalid("Nothing was done.");
 }

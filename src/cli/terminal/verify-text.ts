@@ -14,7 +14,7 @@ interface VerifyContext {
 
 /** The report of a verification, to be pasted into a ticket. */
 export function verifyText(report: VerifyReport, { where, begun, ended }: VerifyContext): string {
-  const { kind, behind, durability, ahead, seed, removal, notRun, failures } = report;
+  const { kind, behind, durability, ahead, seed, removal, notRun } = report;
   const difference = ahead === 0 ? "the same as" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead of" : "behind"}`;
   const facts = table(
     ["REGISTRY", where],
@@ -29,11 +29,14 @@ export function verifyText(report: VerifyReport, { where, begun, ended }: Verify
       ["REMOVED", `${removal.removed} namespaces`],
     ],
   );
-  return linesOf(
-    facts,
-    notRun.length > 0 && `\nNot run:\n${listOf(notRun)}`,
-    failures.length > 0 ? `\nFAILED:\n${listOf(failures)}` : "\nPASSED: no ID came twice.",
-  );
+  return linesOf(facts, notRun.length > 0 && `\nNot run:\n${listOf(notRun)}`, `\n${verdictOf(report)}`);
+}
+
+function verdictOf({ restarts, nemesis, failures, isInterrupted }: VerifyReport): string {
+  if (failures.length > 0) return `FAILED:\n${listOf(failures)}`;
+  if (isInterrupted) return "INTERRUPTED: what was run until then, passed.";
+  const ids = (restarts?.ids ?? 0) + (nemesis?.ids ?? 0);
+  return ids > 0 ? "PASSED: no ID came twice." : "PASSED: no ID was made.";
 }
 
 function partsOf({ contract, restarts, nemesis }: VerifyReport): (readonly [string, string])[] {

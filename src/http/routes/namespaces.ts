@@ -5,6 +5,7 @@ import { noNamespace } from "../../rule/window.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { checkLayout } from "../../rule/limits.ts";
 import * as namespaces from "../../api/namespaces.ts";
+import { removeNamespace } from "../../ops/remove.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
@@ -21,8 +22,9 @@ export function namespaceRoutes({ registry, log, ...defaults }: AppContext): rea
 
   const removeRoute =
     registry.remove &&
-    route(namespaces.remove, async ({ namespace, body: { era, forget } }) => {
-      await registry.remove?.({ namespace, era, forget });
+    route(namespaces.remove, async ({ namespace, body: { era, forget, whileHeld = false } }) => {
+      const request = { namespace, era, forget };
+      await (whileHeld ? registry.remove?.(request) : removeNamespace(registry, request, "behind this daemon"));
       log.warn({ event: "namespace-removed", namespace, era }, "an operator removed the namespace");
     });
 

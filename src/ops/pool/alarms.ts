@@ -1,5 +1,6 @@
 import { type ErrorCode, timeText } from "../../id/errors.ts";
 import { grouped } from "../../id/notation.ts";
+import { isOfRemoved, isSealed } from "../../rule/era.ts";
 import type { Picture } from "./pool-watch.ts";
 
 /** Claims of one namespace that were refused lately. Times in Unix ms. */
@@ -43,8 +44,12 @@ export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {})
 function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const { quarantineUntil: until = 0, quarantineEnd = until } = info;
   if (until <= clock) return undefined;
-  const message =
-    until < quarantineEnd
+  const { era = "" } = info;
+  if (isSealed({ opensAt: until }))
+    return { until, message: "An operator removes the namespace: it grants and renews nothing." };
+  const message = isOfRemoved(era)
+    ? "A namespace of this name was removed, and the windows that it granted have not all passed."
+    : until < quarantineEnd
       ? "An operator ended the quarantine."
       : "The registry may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): it grants and renews nothing until they have passed. `snowlease quarantine` shows the command that ends this earlier.";
   return { until, message };

@@ -1,12 +1,12 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
-import { isSealed, type NamespaceState, openedEra } from "../../rule/era.ts";
+import { isSealed, type NamespaceState, openedEra, removedEra } from "../../rule/era.ts";
 import { checkLayout, checkLimits } from "../../rule/limits.ts";
 import { checkNew } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { grantOf } from "../../rule/pool.ts";
 import { readReceipt } from "../../rule/receipt.ts";
-import { checkSealed, lastUse, rememberedEra, removedEra, sealedEra } from "../../rule/removal.ts";
+import { checkSealed, lastUse, rememberedEra, sealedEra } from "../../rule/removal.ts";
 import {
   decideUnknownRelease,
   decideUnknownRenewal,
@@ -19,6 +19,7 @@ import { decideRelease, decideRenewal, isInQuarantine, recalledEra, type Verdict
 import { checkClaim, forced, forceRefusal, noNamespace } from "../../rule/window.ts";
 import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
 import {
+  checkEndable,
   checkEra,
   checkQuarantine,
   checkUnsealed,
@@ -54,6 +55,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         const found = await attempt.create(request.layout, request);
         checkLayout(namespace, request.layout, found.info);
         checkLimits(namespace, request, found.info);
+        checkUnsealed(found, namespace, title);
         return infoOf(found);
       });
       await checkNew(registry, request, info);
@@ -164,6 +166,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         if (state === undefined) throw noNamespace(request.namespace);
         checkEra(request, state.era);
         if (state.clock >= state.opensAt) return infoOf(state);
+        checkEndable(request.namespace, state);
         const opened = openedEra(state);
         await attempt.putEra(opened);
         return infoOf({ ...state, ...opened });
@@ -185,24 +188,25 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
     },
 
     async remove({ namespace, era, forget = false }) {
-      /** What an attempt with an unknown answer may have stored. */
+      /** The id of what an attempt with an unknown answer may have sealed. */
       let sent: string | undefined;
-      await store.attempt(namespace, repeatable, async (attempt) => {
+      const id = await store.attempt(namespace, repeatable, async (attempt) => {
         const state = await attempt.look();
         if (state === undefined) throw noNamespace(namespace);
-        if (sent !== undefined && state.era === sent) return;
-        checkEra({ namespace, era }, state.era);
-        if (isSealed(state)) return;
-        const sealed = sealedEra(state, eraMark);
-        sent = sealed.era;
-        await attempt.putEra(sealed);
+        const isSent = state.info.id === sent && isSealed(state);
+        if (!isSent) checkEra({ namespace, era }, state.era);
+        if (!isSealed(state)) {
+          sent = state.info.id;
+          await attempt.putEra(sealedEra(state, eraMark));
+        }
+        return state.info.id;
       });
       const last = await lastUse(registry, namespace);
       for (let isDone = false; !isDone;) {
         isDone = await store.attempt(namespace, repeatable, async (attempt) => {
           const state = await attempt.look();
-          // An attempt with an unknown answer removed it, or another operator.
-          if (state === undefined) return true;
+          // An attempt with an unknown answer removed it, or another operator; one of its name that was made since is another one.
+          if (state === undefined || state.info.id !== id) return true;
           checkSealed(namespace, state);
           const remembered = rememberedEra(state, last);
           if (remembered === undefined) return attempt.erase(forget ? undefined : removedEra(state));

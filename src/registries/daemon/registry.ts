@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { type ErrorCode, isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import type {
   ClaimRequest,
   ForceReleased,
@@ -216,9 +216,17 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return call(namespaces.endQuarantine, { namespace }, { body: { era } });
     },
 
-    remove({ namespace, era, forget }) {
+    async remove({ namespace, era, forget }) {
       // The caller of the port was asked already.
-      return call(namespaces.remove, { namespace }, { body: { era, forget, iKnow: true }, repeatable: false });
+      const body = { era, forget, iKnow: true, whileHeld: true };
+      try {
+        await call(namespaces.remove, { namespace }, { body, repeatable: false });
+      } catch (error) {
+        if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+        const { message, details } = error;
+        const advice = `The removal of namespace \`${namespace}\` may be under way: look with \`snowlease quarantine\`.`;
+        throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${message} ${advice}`, details, { cause: error });
+      }
     },
 
     async scope(namespace) {

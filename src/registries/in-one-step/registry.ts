@@ -1,18 +1,25 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { Layout } from "../../id/layout.ts";
-import { isSealed, type NamespaceState, openedEra } from "../../rule/era.ts";
+import { isSealed, type NamespaceState, openedEra, removedEra } from "../../rule/era.ts";
 import { checkNew, checkUnnoted } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
 import { decideClaim, grantOf } from "../../rule/pool.ts";
 import type { ClaimKey, ClaimRequest, Grant, Lost, Pin, Refusal, Registry } from "../../rule/registry.ts";
 import { checkLayout, checkLimits, type NamespaceLimits } from "../../rule/limits.ts";
-import { checkSealed, lastUse, rememberedEra, removedEra, sealedEra } from "../../rule/removal.ts";
+import { checkSealed, lastUse, rememberedEra, sealedEra } from "../../rule/removal.ts";
 import { storedToken } from "../../rule/token.ts";
 import { admitClaim, decideRelease, decideRenewal, type Verdict } from "../../rule/verdict.ts";
 import { checkClaim, forced, forceRefusal, noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { eraMark, newNamespace, separated } from "../../rule/new-namespace.ts";
-import { answerOrError, checkEra, checkUnsealed, infoOf, quarantineError } from "../../rule/quarantine.ts";
+import {
+  answerOrError,
+  checkEndable,
+  checkEra,
+  checkUnsealed,
+  infoOf,
+  quarantineError,
+} from "../../rule/quarantine.ts";
 import { decideUnknownRelease, decideUnknownRenewal, type UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import type { ListPart, Step, StepNamespace, StepStore } from "./store.ts";
 
@@ -33,6 +40,7 @@ export function operationsInOneStep({
         const space = step.find(namespace) ?? created(step, namespace, layout, request);
         checkLayout(namespace, layout, space.info);
         checkLimits(namespace, request, space.info);
+        checkUnsealed(stateOf(step, space), namespace, title);
         return infoOf(stateOf(step, space));
       });
       await checkNew(operations, request, info);
@@ -123,7 +131,10 @@ export function operationsInOneStep({
         const space = present(step, request.namespace);
         const state = stateOf(step, space);
         checkEra(request, state.era);
-        if (step.now < state.opensAt) space.beginEra(openedEra(state));
+        if (step.now < state.opensAt) {
+          checkEndable(request.namespace, state);
+          space.beginEra(openedEra(state));
+        }
         return infoOf(stateOf(step, space));
       }),
 
@@ -138,18 +149,19 @@ export function operationsInOneStep({
       }),
 
     async remove({ namespace, era, forget = false }) {
-      await write((step) => {
+      const id = await write((step) => {
         const space = present(step, namespace);
         const state = stateOf(step, space);
         checkEra({ namespace, era }, state.era);
         if (!isSealed(state)) space.beginEra(sealedEra(state, eraMark));
+        return space.info.id;
       });
       const last = await lastUse(operations, namespace);
       for (let isDone = false; !isDone;) {
         isDone = await write((step) => {
           const space = step.find(namespace);
-          // Another operator removed it meanwhile.
-          if (space === undefined) return true;
+          // Another operator removed it meanwhile; one of its name that was made since is another one.
+          if (space === undefined || space.info.id !== id) return true;
           checkSealed(namespace, space.era);
           const remembered = rememberedEra(space.era, last);
           if (remembered !== undefined) space.beginEra(remembered);

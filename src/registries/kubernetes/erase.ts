@@ -45,11 +45,13 @@ export async function removeAll(leases: Leases, objects: readonly LeaseObject[])
 
 /** Deletes what was written while the namespace was removed. `note`: what its object is now. */
 export async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
-  const late = await erasable(leases, names);
-  const present = await leases.get(names.facts);
-  if (present?.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
-  // Where a namespace was made in this place since, it may have some of them.
-  if (isSame(present, note)) await removeAll(leases, late);
+  for (let late = await erasable(leases, names); late.length > 0; late = await erasable(leases, names)) {
+    const present = await leases.get(names.facts);
+    if (present?.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
+    // Where a namespace was made in this place since, it may have some of them.
+    if (!isSame(present, note)) return;
+    await removeAll(leases, late);
+  }
 }
 
 /**

@@ -19,7 +19,7 @@ import { storedToken } from "../../rule/token.ts";
 import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
-import { checkEra, eraInfoOf, infoOf } from "../../rule/quarantine.ts";
+import { checkEndable, checkEra, checkUnsealed, eraInfoOf, infoOf } from "../../rule/quarantine.ts";
 import { type AnswerFields, numberOf, optionalNumber, optionalText, textOf, unexplainedRefusal } from "./answers.ts";
 import { claimOn } from "./claim.ts";
 import { openConnection } from "./connection.ts";
@@ -85,9 +85,11 @@ export async function redisRegistry(
       if (outcome === "elsewhere") throw elsewhereError(connection, namespace, fields);
       if (outcome === "exists")
         throw notNew(namespace, evidenceOf(fields, where), optionalText(fields, "lasts") === "1");
-      const info = infoOf(stateOf(fields));
+      const state = stateOf(fields);
+      const info = infoOf(state);
       checkLayout(namespace, layout, info);
       checkLimits(namespace, request, info);
+      checkUnsealed(state, namespace, `Redis ${where}`);
       return info;
     },
 
@@ -107,6 +109,7 @@ export async function redisRegistry(
       if (outcome === "absent") throw noNamespace(namespace);
       const state = stateOf(fields);
       checkEra(request, state.era);
+      if (state.clock < state.opensAt) checkEndable(namespace, state);
       return state.info.layout === "" ? eraInfoOf(state) : infoOf(state);
     },
 
@@ -124,9 +127,10 @@ export async function redisRegistry(
       const sealed = await scripts.run("seal", namespace, { era, maxLag, mark: eraMark() });
       if (sealed.outcome === "absent") throw noNamespace(namespace);
       if (sealed.outcome === "present") checkEra({ namespace, era }, stateOf(sealed.fields).era);
+      const id = optionalText(sealed.fields, "id");
       // Each script remembers the last use of what it deletes.
       for (let cursor: string | undefined = "0"; cursor !== undefined;) {
-        const args = { cursor, limit: page, forget, maxLag, mark: eraMark() };
+        const args = { cursor, limit: page, forget, maxLag, mark: eraMark(), id };
         const { outcome, fields } = await scripts.run("erase", namespace, args);
         if (outcome === "opened") checkSealed(namespace, stateOf(fields));
         cursor = optionalText(fields, "next");

@@ -9,7 +9,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { StoreAttempt, ClaimAttempt, RecordChange, Snapshot, SnapshotPurpose } from "../compare-and-set/store.ts";
 import { isOurs } from "./assign.ts";
 import { beginClaim } from "./claim.ts";
-import { erase } from "./erase.ts";
+import { dropTables, erase } from "./erase.ts";
 import type { SqlDatabase, SqlTry } from "./execute.ts";
 import { isMissingTables } from "./errors.ts";
 import { noteEnd } from "./history.ts";
@@ -96,8 +96,13 @@ export class SqlAttempt implements StoreAttempt<StoredRow> {
     await this.tx.write(() => [setEra(state, era), ...entries.map(([name, value]) => setEntry(state, name, value))]);
   }
 
-  erase(note: Era | undefined): Promise<boolean> {
-    return erase(this.#state, this.#try.place.namespace, note);
+  async erase(note: Era | undefined): Promise<boolean> {
+    const { place } = this.#try;
+    const isDone = await erase(this.#state, place.namespace, note);
+    if (!isDone) return false;
+    if (this.#memory.namespace === place.namespace) delete this.#memory.namespace;
+    if (note === undefined) await dropTables(this.#state, this.#database.dialect, place);
+    return true;
   }
 
   async confirm({ row, workerId }: ReadRow): Promise<void> {

@@ -1,44 +1,75 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Era } from "../../rule/era.ts";
 import { together } from "../compare-and-set/decide.ts";
-import { conditions, putNote, setEntry, type SqlNamespace, stay } from "./namespace-state.ts";
+import type { Dialect } from "./dialect.ts";
+import type { SqlPlace } from "./errors.ts";
+import { conditions, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace-state.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * The removal of a namespace. Its tables stay, and the row that names their version: to drop them takes other rights,
- * some databases commit before it, and one of them has the rows of Java processes.
+ * The removal of a namespace. Where a note of it stays, so do its tables, and the row that names their version.
  *
- * It locks rows in the order of other writers: the era, the namespace, then records with their rows and their history.
+ * It locks rows in the order of other writers: the era, the namespace, then records with their rows for Java processes and their history.
  */
 
 /** Rows of each table that one transaction deletes. */
 const most = 500;
 
+/** The records have a later use than the namespace remembers: that of a claim that was on its way when it was sealed. */
+class LaterUse extends Error {
+  readonly last: number;
+
+  constructor(last: number) {
+    super("a claim was on its way");
+    this.last = last;
+  }
+}
+
 /** `StoreAttempt.erase`. `namespace`: its name. */
 export async function erase(state: SqlNamespace, namespace: string, note: Era | undefined): Promise<boolean> {
   await checkMarks(state, namespace);
-  const { tx } = state;
-  const isDone = await tx.atomically(async () => {
-    const [, deleted] = await together([holdSealed(state), eraseSome(tx)]);
-    if (deleted.some((count) => count === most)) return false;
-    await together([
-      tx.change("meta.erase", {}),
-      ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
-    ]);
-    return true;
-  });
-  if (isDone && note === undefined) await dropTables(tx);
-  return isDone;
+  const { tx, era, opensAt, quarantineEnd } = state;
+  try {
+    return await tx.atomically(async () => {
+      const [, { last, isAll }] = await together([holdSealed(state), eraseSome(tx)]);
+      if (last > quarantineEnd) throw new LaterUse(last);
+      if (!isAll) return false;
+      await together([
+        tx.change("meta.erase", {}),
+        ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
+      ]);
+      return true;
+    });
+  } catch (error) {
+    if (!(error instanceof LaterUse)) throw error;
+    await tx.write(() => [setEra(state, { era, opensAt, quarantineEnd: error.last })]);
+    return false;
+  }
 }
 
 /**
- * The namespace is gone by now: two of the databases commit in front of each of these statements. Where they are interrupted, some tables
- * stay, and hold nothing. Where Java processes have rows, their table stays.
+ * Drops the tables of a namespace that is gone: two of the databases commit in front of each of these statements. Where that is interrupted,
+ * some tables stay, and hold nothing. The table that westid made, or uses, stays.
+ * @throws SnowleaseError FORBIDDEN where this user may not.
  */
-async function dropTables(tx: Transaction): Promise<void> {
-  const foreign = await tx.get("assign.any-foreign");
-  const drops = ["history.drop", "record.drop", ...(foreign === undefined ? ["assign.drop"] : []), "meta.drop"];
-  for (const drop of drops) await tx.change(drop, {});
+export async function dropTables({ tx, beside }: SqlNamespace, dialect: Dialect, place: SqlPlace): Promise<void> {
+  const { namespace } = place;
+  try {
+    await tx.atomically(async () => {
+      const stays = beside || namespace === "default" || (await tx.get("assign.any-foreign")) !== undefined;
+      const drops = ["history.drop", "record.drop", ...(stays ? [] : ["assign.drop"]), "meta.drop"];
+      for (const drop of drops) await tx.change(drop, {});
+    });
+  } catch (error) {
+    const meaning = dialect.meaningOf(error);
+    if (meaning?.code !== "FORBIDDEN") throw error;
+    throw new SnowleaseError(
+      "FORBIDDEN",
+      `Namespace \`${namespace}\` is removed from ${place.title} ${place.where}, and its empty tables are left (workerid_…_${namespace}), since this user may not drop them; drop them as their owner, or leave them.`,
+      {},
+      { cause: error },
+    );
+  }
 }
 
 /**
@@ -72,16 +103,18 @@ async function holdSealed(state: SqlNamespace): Promise<void> {
 }
 
 /**
- * Deletes some records, and some rows of each kind that belong to them; returns how many of each. Fewer than asked for
- * are the last ones: behind the lock, nobody writes them. The row of a Java process has an address in the place of our
- * marker.
+ * Deletes some records, and some rows of each kind that belong to them. `isAll`: these were the last ones, since behind the lock, no process
+ * writes any. `last`: the end of the last window, or the highest fence. The row of a Java process has an address in the place of our marker.
  */
-function eraseSome(tx: Transaction): Promise<readonly number[]> {
+async function eraseSome(tx: Transaction): Promise<{ readonly last: number; readonly isAll: boolean }> {
   const limit = { limit: most };
-  return together([
-    tx.all("record.lock-all").then(() => 0),
+  const [, use = {}, ...deleted] = await together([
+    tx.all("record.lock-all"),
+    tx.get("record.last-use"),
     tx.change("record.erase", limit),
     tx.change("assign.erase", limit),
     tx.change("history.erase", limit),
   ]);
+  const last = Math.max(Number(use["until_ms"] ?? 0), Number(use["fence"] ?? 0));
+  return { last, isAll: deleted.every((count) => count < most) };
 }

@@ -44,7 +44,7 @@ export async function eraseBelow(attempt: ZooKeeperAttempt, halt: number): Promi
   }
 
   // The records first: a release then finds that its claim is gone, not that it has no place for a row.
-  for (const folder of [nodes.buckets, ...(await foldersOf(exchange, nodes))]) {
+  for (const folder of [nodes.buckets, ...(await childrenOf(exchange, nodes)).own]) {
     if (!(await erase(await below([folder])))) return false;
   }
   return true;
@@ -59,19 +59,24 @@ export async function removeNamespace(
 ): Promise<void> {
   const remove = (path: string, version: number = -1): Write => ({ op: "remove", path, version });
   const version = era?.version ?? 0;
+  const { own, others } = await childrenOf(exchange, nodes);
   const rest: readonly Write[] =
     note === undefined
-      ? [remove(nodes.era, version), remove(nodes.root)]
+      ? [remove(nodes.era, version), ...(others ? [] : [remove(nodes.root)])]
       : [{ op: "set", path: nodes.era, data: eraBytes(note), version }];
-  const folders = await foldersOf(exchange, nodes);
-  const writes = [remove(nodes.meta, meta?.version), ...folders.map((path) => remove(path)), ...rest];
+  const writes = [remove(nodes.meta, meta?.version), ...own.map((path) => remove(path)), ...rest];
   // Not by `commit`, which leaves out what cannot be removed.
   const failure = await exchange((session: ZooKeeperSession) => session.commit(writes));
   if (failure !== undefined) throw new BeatenAt(writes[failure.failed]?.path);
 }
 
-/** The folders of a namespace: all but its two values. */
-async function foldersOf(exchange: Exchange, { root, meta, era }: Nodes): Promise<readonly string[]> {
+/** The folders of a namespace that are there, and whether others are: another registry may have its chroot here. */
+async function childrenOf(
+  exchange: Exchange,
+  { root, meta, era, folders }: Nodes,
+): Promise<{ readonly own: readonly string[]; readonly others: boolean }> {
   const names = (await exchange((session) => session.list(root))) ?? [];
-  return names.map((name) => `${root}/${name}`).filter((path) => path !== meta && path !== era);
+  const paths = names.map((name) => `${root}/${name}`);
+  const own = paths.filter((path) => folders.includes(path));
+  return { own, others: paths.some((path) => path !== meta && path !== era && !folders.includes(path)) };
 }

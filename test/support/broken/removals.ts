@@ -43,6 +43,23 @@ export const removalFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "lets an operator end the quarantine of a removed namespace",
+    rejectedBy: [behind],
+    wrap: (registry, clock) => {
+      const opens = new Map<string, number>();
+      return {
+        endQuarantine: async ({ namespace }) => {
+          opens.set(namespace, clock.now() + 1);
+          return {};
+        },
+        describe: async (namespace) => {
+          const info = await registry.describe(namespace);
+          return info && opens.has(namespace) ? { ...info, quarantineUntil: opens.get(namespace) } : info;
+        },
+      };
+    },
+  },
+  {
     fault: "leaves no note of a removed namespace",
     rejectedBy: [behind, noted, race],
     wrap: removing(async (request) => ({ ...request, forget: true })),
