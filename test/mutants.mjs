@@ -613,7 +613,7 @@ export const mutants = [
     name: "ended-offered-again",
     row: "once an operator had ended a quarantine that Redis had only noted",
     file: "src/rule/quarantine.ts",
-    from: "return opensAt - clock > 2 * maxClockSkew + 1;",
-    to: "return opensAt > clock;",
+    from: "opensAt > earliestOpening(era, clock, { maxClockSkew })",
+    to: "opensAt > Math.min(clock, earliestOpening(era, clock, { maxClockSkew }))",
   },
 ];

@@ -83,6 +83,10 @@ SELECT RELEASE_LOCK(CONCAT('snowlease ', :table_name)) AS unlocked;
 -- name: record.erase
 DELETE FROM {window} ORDER BY worker_id LIMIT :limit;
 
+-- name: record.last-use
+-- Waits for each row that was added or written and not committed yet, and reads it then.
+SELECT MAX(until_ms) AS until_ms, MAX(fence) AS fence FROM {window} FOR UPDATE;
+
 -- name: record.lock-all
 -- Locks nothing: LOCK TABLES commits, and takes a right of its own. But a DELETE waits for each row that another transaction
 -- has added and not committed yet. In a Galera cluster it does not see those of other nodes: a claim that was on its way

@@ -9,9 +9,8 @@ local era = ARGV[1] -- the one whose quarantine ends
 if meta.layout == nil and now >= meta.opensAt then
   return { 'absent' }
 end
--- That of a removed namespace, and of one that is being removed, ends by itself: `canBeEnded` in rule/era.ts.
-if era == meta.era and now < meta.opensAt and meta.opensAt ~= neverOpens and not isOfRemoved() then
-  meta.opensAt = math.min(meta.opensAt, now + 2 * meta.maxClockSkew + 1)
+if era == meta.era and now < meta.opensAt and meta.opensAt ~= neverOpens then
+  meta.opensAt = math.min(meta.opensAt, math.max(now + 2 * meta.maxClockSkew + 1, forgottenUntil()))
   redis.call('HSET', metaKey, 'opensAt', meta.opensAt)
 end
 return { 'present', info() }

@@ -5,7 +5,7 @@
 -- The worker IDs that it has deleted are unused again, in one range that begins at 0. So it knows where to go on, and
 -- finds a worker ID that was pinned meanwhile. No claim gets one, because the namespace stays sealed.
 --
--- answers: more next (the cursor to go on at) | removed | absent | opened info (an operator ended its quarantine)
+-- answers: more next (the cursor to go on at) | removed | absent | opened info (it is not as it was sealed)
 -- include: namespace quarantine records marks unused pins
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -21,7 +21,7 @@ local mostClaims = 5000
 local prunable = prefix .. 'prunable'
 
 -- One of its name that was made since is another one.
-if meta.layout == nil or meta.id ~= id then
+if meta.layout == nil or (meta.id or '') ~= id then
   return { 'absent' }
 end
 -- Where this server may have forgotten windows, an era begins that lasts long enough for them, and is sealed, too.
@@ -187,7 +187,7 @@ if forget ~= '1' then
   -- The same as of a quarantine that begins where no namespace is known. `proved`: this one was.
   redis.call(
     'HSET', metaKey, 'runId', server[1] or '', 'replId', server[2] or '', 'received', server[3] or '', 'era',
-    (string.gsub(meta.era, '%-', '-' .. removedMark, 1)),
+    eraText(eraNumber(meta.era) + 1, meta.quarantineEnd, mark),
     'quarantineEnd', meta.quarantineEnd, 'opensAt', meta.quarantineEnd, 'proved', 'removed'
   )
 end

@@ -13,7 +13,7 @@ local receiptKey = ARGV[5] -- the new one
 if meta.layout == nil then
   return { 'absent' }
 end
-if era == meta.era then
+if era == meta.era and meta.opensAt ~= neverOpens then
   beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark)
   meta.id = id
   redis.call('HSET', metaKey, 'id', id, 'receiptKey', receiptKey)

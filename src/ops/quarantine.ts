@@ -81,7 +81,7 @@ export function quarantineText(look: QuarantineView, clock: number): string {
   const wasEnded = `An operator ended the quarantine that was to last until ${timeText(end)}`;
   if (quarantineUntil > clock) {
     const left = lengthText(quarantineUntil - clock);
-    if (isOfRemoved(era))
+    if (isOfRemoved({ era, opensAt: quarantineUntil }))
       return `In quarantine for another ${left}, until ${timeText(quarantineUntil)}: a namespace of this name was removed, and the windows that it granted have not all passed. Then it goes on by itself.`;
     if (quarantineUntil < end && !canBeShortened({ clock, opensAt: quarantineUntil, maxClockSkew }))
       return `${wasEnded}: the store grants again in ${left}, at ${timeText(quarantineUntil)}.`;

@@ -27,12 +27,18 @@ export async function removeNamespace(registry: Registry, request: RemoveRequest
 
 /** The holder of a window without a claim may still use it, and tells no program without windows that it does. */
 async function checkPassed(registry: Registry, namespace: string, where: string): Promise<void> {
-  const resting = await registry.workers(namespace, { state: "resting", limit: 10_000 });
-  if (resting.length === 0) return;
-  const until = Math.max(...resting.map((record) => record.until));
+  const page = { limit: 10_000 };
+  const ended = [
+    ...(await registry.workers(namespace, { state: "resting", ...page })),
+    ...(await registry.workers(namespace, { state: "pinned", ...page })),
+  ];
+  const { clock } = await registry.ping();
+  const open = ended.filter((record) => record.until > clock);
+  if (open.length === 0) return;
+  const until = Math.max(...open.map((record) => record.until));
   throw new SnowleaseError(
     "WORKER_ID_HELD",
-    `Windows of namespace \`${namespace}\` in the registry ${where} have not passed, although their claims have ended: ${resting.length} of them, the last one until ${timeText(until)}; nothing was changed. Repeat this after that time.`,
+    `Windows of namespace \`${namespace}\` in the registry ${where} have not passed, although their claims have ended: ${open.length} of them, the last one until ${timeText(until)}; nothing was changed. Repeat this after that time.`,
     { namespace, until },
   );
 }

@@ -38,17 +38,36 @@ export function isSealed({ opensAt }: Pick<Era, "opensAt">): boolean {
   return opensAt === neverOpens;
 }
 
-/** How the random digits of an era begin whose quarantine covers a namespace that an operator removed. */
+/** How the digits of an era begin where a namespace of the same name was removed. Then follows until when its windows lasted. */
 const removedMark = "de1e7ed";
+/** Hex digits of that time. */
+const timeDigits = 14;
+const ofRemoved = new RegExp(`^\\d+-${removedMark}([\\da-f]{${timeDigits}})`);
 
-/** Whether the quarantine of an era covers a namespace that was removed. No operator ends it: the store has forgotten the windows that it covers. */
-export function isOfRemoved(era: string): boolean {
-  return new RegExp(`^\\d+-${removedMark}`).test(era);
+/**
+ * Until when the windows lasted of a removed namespace of this name, Unix ms; 0 where there was none. The store has forgotten them, so no window
+ * begins before that, whatever an operator confirms later.
+ */
+export function forgottenUntil(era: string): number {
+  const [, time = "0"] = ofRemoved.exec(era) ?? [];
+  return Number.parseInt(time, 16);
 }
 
-/** The era to note under the name of a sealed namespace that is removed. */
-export function removedEra({ era, quarantineEnd }: Era): Era {
-  return { era: era.replace("-", `-${removedMark}`), quarantineEnd, opensAt: quarantineEnd };
+/** Whether a quarantine is that of a removed namespace, which no operator ends. */
+export function isOfRemoved({ era, opensAt }: Pick<Era, "era" | "opensAt">): boolean {
+  return opensAt <= forgottenUntil(era);
+}
+
+/** The text of an era. */
+function eraText(number: number, forgotten: number, digits: string): string {
+  const time = forgotten.toString(16).padStart(timeDigits, "0");
+  return `${number}-${forgotten === 0 ? "" : removedMark + time}${digits}`;
+}
+
+/** The era to note under the name of a sealed namespace that is removed. `mark`: as of another era. */
+export function removedEra({ era, quarantineEnd }: Era, mark: EraMark): Era {
+  const next = eraText(Number.parseInt(era, 10) + 1, quarantineEnd, mark());
+  return { era: next, quarantineEnd, opensAt: quarantineEnd };
 }
 
 /** Random digits for the text of an era. */
@@ -74,27 +93,35 @@ export function nextEra(
   const widest = Math.max(maxClockSkew, receipt?.maxClockSkew ?? 0);
   const length = longest + 2 * widest;
   const stays = isSealed({ opensAt });
-  const covers = isOfRemoved(era) && clock < opensAt ? removedMark : "";
   // An operator's word on the quarantines before still stands.
   const opens = Math.max(clock + length, stays ? 0 : opensAt, receipt?.until ?? 0);
   const end = Math.max(opens, quarantineEnd);
   // Eras rise even if the store forgot the last ones.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
-  return { era: `${number}-${covers}${mark()}`, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
-}
-
-/** Whether an operator may end the quarantine of an era. */
-export function canBeEnded({ era, opensAt }: Pick<Era, "era" | "opensAt">): boolean {
-  return !isSealed({ opensAt }) && !isOfRemoved(era);
+  const next = eraText(number, forgottenUntil(era), mark());
+  return { era: next, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
 }
 
 /**
  * The era after an operator's word that every window has passed which the store forgot. Windows still begin behind every ms that a
  * holder may have used until now: by a clock that was ahead of the store's, which may be behind now, both as far as tolerated.
  */
-export function openedEra({ era, quarantineEnd, opensAt, clock, info }: NamespaceState): Era {
-  if (!canBeEnded({ era, opensAt })) return { era, quarantineEnd, opensAt };
-  return { era, quarantineEnd, opensAt: Math.min(opensAt, clock + 2 * info.maxClockSkew + 1) };
+export function openedEra(state: NamespaceState): Era {
+  const { era, quarantineEnd, opensAt, clock, info } = state;
+  return {
+    era,
+    quarantineEnd,
+    opensAt: isSealed(state) ? opensAt : Math.min(opensAt, earliestOpening(era, clock, info)),
+  };
+}
+
+/** When an operator's word opens a namespace at the earliest, Unix ms. */
+export function earliestOpening(
+  era: string,
+  clock: number,
+  { maxClockSkew }: Pick<NamespaceLimits, "maxClockSkew">,
+): number {
+  return Math.max(forgottenUntil(era), clock + 2 * maxClockSkew + 1);
 }
 
 /** A record as a claim sees it. No holder continues behind a record of an older era. */

@@ -1,7 +1,7 @@
 import { lengthText } from "../id/duration.ts";
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import { shellWord } from "../id/shell-word.ts";
-import { canBeEnded, type Era, isOfRemoved, isSealed, type NamespaceState } from "./era.ts";
+import { earliestOpening, type Era, isOfRemoved, isSealed, type NamespaceState } from "./era.ts";
 import type { EraInfo, NamespaceInfo } from "./limits.ts";
 import { readReceipt, type Receipt } from "./receipt.ts";
 import type {
@@ -40,9 +40,9 @@ export function quarantineError(title: string, refusal: Omit<InQuarantine, "outc
   const retryAfterMs = opensAt - clock;
   const left = lengthText(retryAfterMs);
   let message = `${title} may have forgotten windows that it granted in namespace \`${namespace}\` (it was restored, promoted, moved, formed anew or emptied): nothing is granted or renewed for ${left}, until they have passed. ${waysOut(refusal)}`;
-  if (retryAfterMs > longestUsual && !isOfRemoved(era)) {
+  if (retryAfterMs > longestUsual && !isOfRemoved(refusal)) {
     message = `The clock of ${title} was ahead when a quarantine of namespace \`${namespace}\` began, or is behind now: nothing is granted or renewed until ${timeText(opensAt)}, in ${left}. Set the clock right if it is behind. ${waysOut(refusal)}`;
-  } else if (isOfRemoved(era)) {
+  } else if (isOfRemoved(refusal)) {
     message = `Namespace \`${namespace}\` was removed from ${title}: nothing is granted in one of this name for ${left}, until the windows have passed that the removed one granted; wait until ${timeText(opensAt)}, or use another namespace.`;
   } else if (isUnknown) {
     message = `${title} has no namespace \`${namespace}\`, and a holder proves that it had one: nothing is granted in it for ${left}, until the windows have passed that it may have forgotten; put its data back, or wait until ${timeText(opensAt)}.`;
@@ -80,12 +80,12 @@ export function waysOut(refusal: Wait & Pick<InQuarantine, "namespace" | "era">,
 
 /** Whether an operator's word makes a wait shorter: see `openedEra`. It does so once. */
 export function canBeShortened({ clock, era = "", opensAt, maxClockSkew }: Wait): boolean {
-  return canBeEnded({ era, opensAt }) && opensAt - clock > 2 * maxClockSkew + 1;
+  return !isSealed({ opensAt }) && opensAt > earliestOpening(era, clock, { maxClockSkew });
 }
 
 /** Refuses to end a quarantine that no operator ends. @throws SnowleaseError CONFIG_INVALID */
 export function checkEndable(namespace: string, era: Pick<Era, "era" | "opensAt">): void {
-  if (canBeEnded(era)) return;
+  if (!isSealed(era) && !isOfRemoved(era)) return;
   const why = isSealed(era)
     ? "is being removed: if that was interrupted, remove it again"
     : `was removed, and the registry has forgotten the windows that it granted: wait until ${timeText(era.opensAt)}, or use another namespace`;

@@ -90,8 +90,8 @@ export interface Registry {
 
   /**
    * An operator confirms that every window has passed which the store forgot: grants and renewals go on. CONFIG_INVALID for another era
-   * than the present one, NOT_FOUND for an unknown namespace of which no quarantine is noted. Nothing changes where no quarantine lasts.
-   * Absent where a store has none.
+   * than the present one, and for a quarantine that covers a removed namespace; NOT_FOUND for an unknown namespace of which no quarantine is
+   * noted. Nothing changes where no quarantine lasts. Absent where a store has none.
    */
   endQuarantine?(request: EndQuarantineRequest): Promise<EraInfo>;
 

@@ -32,7 +32,7 @@ export function removedInOneStep(
   mark: EraMark,
 ): Era {
   const sealed = sealedEra(state, mark);
-  return removedEra(rememberedEra(sealed, lastOf(records)) ?? sealed);
+  return removedEra(rememberedEra(sealed, lastOf(records)) ?? sealed, mark);
 }
 
 /**
@@ -49,12 +49,12 @@ export async function lastUse(registry: Pick<Registry, "workers">, namespace: st
   return last;
 }
 
-/** An operator ended the quarantine of a removal: grants may go on, so the removal does not. @throws SnowleaseError WORKER_ID_HELD */
+/** The store was put back to a copy from before the removal: grants may go on, so the removal does not. @throws SnowleaseError WORKER_ID_HELD */
 export function checkSealed(namespace: string, era: Era): void {
   if (isSealed(era)) return;
   throw new SnowleaseError(
     "WORKER_ID_HELD",
-    `Namespace \`${namespace}\` was opened again while it was being removed, and some of its records are gone; stop each process that uses it, and remove it again.`,
+    `Namespace \`${namespace}\` is not as it was when its removal began (the store was put back to an older copy, say), so its removal did not go on; look with \`snowlease quarantine\`, stop each process that uses it, and remove it again.`,
     { namespace },
   );
 }

@@ -102,8 +102,8 @@ process.on("message", ({ id, call }: { readonly id: number; readonly call: Holde
     },
   );
 });
-// Ctrl-C in a terminal is meant for the process that started this one.
-process.on("SIGINT", () => undefined);
+// What a terminal sends is meant for the process that started this one.
+for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => undefined);
 // The test's process has ended, and left its folder.
 process.on("disconnect", () => {
   if (told !== undefined) rmSync(dirname(told.file), { recursive: true, force: true });

@@ -135,7 +135,7 @@ export class Nemesis {
       reasons,
       failures: [
         ...strange.map(([code, reason]) => `a process failed with ${code}: ${reason}`),
-        ...this.#places.flatMap((place) => place.failures),
+        ...new Set(this.#places.flatMap((place) => [...place.failures])),
       ],
     };
   }
@@ -147,7 +147,9 @@ class Place {
   readonly lives: (readonly string[])[] = [];
   readonly refusals: Record<string, number> = {};
   readonly reasons: Record<string, string> = {};
-  readonly failures: string[] = [];
+  /** Different ones. */
+  readonly failures = new Set<string>();
+  readonly #signal: AbortSignal;
   readonly #options: HolderOptions;
   readonly #relays: readonly Relay[];
   /** What goes on for some time: cut short at the end. */
@@ -157,7 +159,8 @@ class Place {
   #isStruck = false;
   #isOver = false;
 
-  constructor({ options, links }: Targets, place: number) {
+  constructor({ options, links, signal }: Targets, place: number) {
+    this.#signal = signal;
     const { url, relays = [] } = links[place] ?? {};
     const { registry, options: given } = options;
     const own = { ...given, ...(registry === undefined && url !== undefined && { registry: url }) };
@@ -169,13 +172,19 @@ class Place {
   async live(): Promise<void> {
     while (!this.#isOver) {
       let holder: HolderProcess;
+      const starting = HolderProcess.start(this.#options);
       try {
-        holder = await within(longestStart, HolderProcess.start(this.#options));
+        holder = await within(longestStart, starting);
       } catch (error) {
         if (error instanceof TooLate) {
-          this.failures.push(`a process took longer than ${longestStart / 1000} s to start`);
-          return;
+          void starting.then(
+            (late) => late.kill(),
+            () => undefined,
+          );
+          return this.#fail(`a process took longer than ${longestStart / 1000} s to start`);
         }
+        // Ctrl-C of a terminal reaches a process that does not listen for it yet.
+        if (this.#signal.aborted) return;
         const { code, name, message } = error as NodeJS.ErrnoException;
         this.#note({ [code ?? name]: 1 }, message);
         await sleep(retry);
@@ -189,7 +198,10 @@ class Place {
           this.#note(refusals, reason);
         }
       } catch (error) {
-        if (!this.#isStruck) this.failures.push((error as Error).message);
+        if (!this.#isStruck) {
+          this.#fail((error as Error).message);
+          await sleep(retry);
+        }
       }
       await (this.#isOver ? holder.close() : holder.kill()).catch(() => undefined);
       this.#holder = undefined;
@@ -208,7 +220,10 @@ class Place {
         break;
       case "ended and started anew":
         this.#isStruck = true;
-        void holder.close().catch(() => undefined);
+        void holder.close().catch((error: Error) => {
+          // It may be killed meanwhile.
+          if (this.#holder === holder) this.#fail(`a process failed when it was ended: ${error.message}`);
+        });
         break;
       case "stopped and resumed":
         holder.stop();
@@ -245,6 +260,10 @@ class Place {
     void sleep(ms, undefined, { signal })
       .catch(() => undefined)
       .then(act);
+  }
+
+  #fail(what: string): void {
+    if (!this.#signal.aborted) this.failures.add(what);
   }
 
   #note(refusals: Readonly<Record<string, number>>, reason: string | undefined): void {

@@ -1,4 +1,7 @@
 import { spawn } from "node:child_process";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 /** How long the command may take, ms. */
 const longest = 600_000;
@@ -6,32 +9,40 @@ const longest = 600_000;
 const mostSaid = 400;
 
 /**
- * Runs a shell command to its end. What it has started may go on, and keep its pipes. Ctrl-C in a terminal does not reach it.
- * @throws Error for another exit code than 0, and where it takes longer than 10 min; it is killed then, and where `signal` aborts.
+ * Runs a shell command to its end, also where Ctrl-C comes meanwhile: half a restart would leave the server down. What it has started may go
+ * on, and write to its stderr.
+ * @throws Error for another exit code than 0, and where it takes longer than 10 min.
  */
-export function runCommand(command: string, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "ignore", "pipe"] });
-    let said = "";
-    child.stderr.on("data", (chunk: Buffer) => (said = (said + chunk.toString()).slice(-mostSaid)));
+export async function runCommand(command: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "snowlease-restart-"));
+  const file = join(folder, "stderr");
+  const said = openSync(file, "w");
+  try {
+    const problem = await endOf(command, said);
+    if (problem === undefined) return;
+    const words = readFileSync(file, "utf8")
+      .slice(-mostSaid)
+      .trim()
+      .replace(/\s*\n\s*/g, " | ");
+    throw new Error(`the command \`${command}\` ${problem}${words === "" ? "" : `: ${words}`}`);
+  } finally {
+    closeSync(said);
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** What is wrong with how it ended; undefined where nothing is. */
+function endOf(command: string, stderr: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "ignore", stderr] });
+    const timer = setTimeout(() => resolve(`took longer than ${longest / 60_000} min`), longest);
     const end = (problem?: string): void => {
       clearTimeout(timer);
-      signal.removeEventListener("abort", stop);
-      child.stderr.destroy();
-      if (problem === undefined) return resolve();
-      const words = said.trim().replace(/\s*\n\s*/g, " | ");
-      reject(new Error(`the command \`${command}\` ${problem}${words === "" ? "" : `: ${words}`}`));
+      resolve(problem);
     };
-    const kill = (problem: string): void => {
-      if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
-      end(problem);
-    };
-    const stop = (): void => kill("was interrupted");
-    const timer = setTimeout(() => kill(`took longer than ${longest / 60_000} min`), longest);
-    signal.addEventListener("abort", stop, { once: true });
     child.once("error", ({ message }) => end(`could not be run (${message})`));
-    child.once("exit", (code, by) =>
-      end(code === 0 ? undefined : `ended ${by === null ? `with code ${code}` : `by ${by}`}`),
+    child.once("exit", (code, signal) =>
+      end(code === 0 ? undefined : `ended ${signal === null ? `with code ${code}` : `by ${signal}`}`),
     );
   });
 }

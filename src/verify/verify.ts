@@ -132,11 +132,7 @@ function withLeft(error: unknown, { left }: Removal): unknown {
   const [first] = left;
   if (first === undefined || !isSnowleaseError(error)) return error;
   const what = `${left.length} namespaces of this run are left, such as ${first.namespace} (${first.reason})`;
-  return new SnowleaseError(
-    error.code,
-    `${error.message} ${what}; remove them with \`snowlease remove\`.`,
-    error.details,
-  );
+  return new SnowleaseError(error.code, `${error.message} ${what}.`, error.details);
 }
 
 async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
@@ -165,7 +161,7 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
   failures.push(...(restarts?.failures ?? []).map((failure) => `restarts: ${failure}`));
   const withoutNetwork = await withoutRelay(run.address, operationTimeout);
   const nemesis = await tried("nemesis", () => tryNemesis(run, withoutNetwork === undefined));
-  failures.push(...flawsOf(nemesis).map((flaw) => `nemesis: ${flaw}`));
+  failures.push(...flawsOf(nemesis, signal).map((flaw) => `nemesis: ${flaw}`));
   const notRun = [
     ...verifyParts.filter((part) => !run.parts.includes(part)).map((part) => `${part}: it was left out by --only`),
     ...(contract === undefined && module !== undefined ? ["contract: the IDs are those of a module"] : []),
@@ -197,12 +193,12 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
   };
 }
 
-function flawsOf(nemesis: NemesisReport | undefined): readonly string[] {
+function flawsOf(nemesis: NemesisReport | undefined, { aborted }: AbortSignal): readonly string[] {
   if (nemesis === undefined) return [];
   const { ids, makers, duplicates, first, reasons, failures } = nemesis;
   const twice = `${duplicates} of ${ids} IDs were made more than once; the first one is ${first}`;
   const few = `${makers} of its processes made an ID: ${Object.values(reasons).join("; ")}`;
-  return [...(duplicates > 0 ? [twice] : []), ...failures, ...(makers < 2 ? [few] : [])];
+  return [...(duplicates > 0 ? [twice] : []), ...failures, ...(makers < 2 && !aborted ? [few] : [])];
 }
 
 /**
@@ -256,7 +252,7 @@ async function tryRestarts(run: Run): Promise<VerifyReport["restarts"]> {
   const options = {
     ...(await holdersOf(run, "0-1")),
     ...(refusals !== undefined && { refusals }),
-    ...(restart !== undefined && { restart: () => runCommand(restart, signal) }),
+    ...(restart !== undefined && { restart: async () => (signal.aborted ? undefined : runCommand(restart)) }),
   };
   // Its namespace is one of those that are removed in the end.
   const { left: _, ...outcome } = await runRestarts(options, {

@@ -233,7 +233,7 @@ describe("before anything is made", () => {
     [
       "a time that is none",
       (url) => [url, "--yes", "--nemesis", "0"],
-      /`--nemesis` to be a time from 1s to 24h, got `0`/,
+      /`--nemesis` to be a time from 2s to 24h, got `0`/,
     ],
     ["a seed that is none", (url) => [url, "--yes", "--seed", "-1"], /`--seed`/],
     [

@@ -7,7 +7,16 @@ import { removeNamespace } from "../../src/ops/remove.ts";
 import { compareAndSetRegistry } from "../../src/registries/compare-and-set/registry.ts";
 import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "../../src/registries/compare-and-set/store.ts";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
-import { type Era, isOfRemoved, isSealed, neverOpens, nextEra } from "../../src/rule/era.ts";
+import {
+  type Era,
+  forgottenUntil,
+  isOfRemoved,
+  isSealed,
+  neverOpens,
+  nextEra,
+  openedEra,
+  removedEra,
+} from "../../src/rule/era.ts";
 import { newNamespace } from "../../src/rule/new-namespace.ts";
 import type { Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
@@ -56,12 +65,21 @@ describe.each<[string, (clock: FakeClock) => Promise<Registry>]>([
   });
 });
 
-test("a quarantine that begins in that of a removed namespace cannot be ended either; a later one can", () => {
-  const removed: Era = { era: "5-de1e7eda", quarantineEnd: 9000, opensAt: 9000 };
+test("what a removed namespace granted stays covered in each later era, whatever clocks showed in between", () => {
   const limits = { maxWindow: 100, maxClockSkew: 10 };
-  const inside = nextEra(removed, 8000, limits, () => "b");
-  expect([isOfRemoved(inside.era), inside.opensAt]).toEqual([true, 9000]);
-  expect(isOfRemoved(nextEra(removed, 9000, limits, () => "b").era)).toBe(false);
+  const { info } = newNamespace(layout, limits, 1000, undefined);
+  const removed = removedEra({ era: "5-a", quarantineEnd: 9000, opensAt: neverOpens }, () => "b");
+  expect(removed).toMatchObject({ quarantineEnd: 9000, opensAt: 9000 });
+  expect([isOfRemoved(removed), forgottenUntil(removed.era)]).toEqual([true, 9000]);
+  // A clock that is ahead for a moment, then right again.
+  const later = nextEra(removed, 50_000, limits, () => "c");
+  expect([isOfRemoved(later), forgottenUntil(later.era)]).toEqual([false, 9000]);
+  expect(openedEra({ ...later, info, clock: 2000 }).opensAt).toBe(9000);
+  expect(openedEra({ ...later, info, clock: 20_000 }).opensAt).toBe(20_021);
+  expect(openedEra({ ...removed, info, clock: 2000 }).opensAt).toBe(9000);
+  const again = removedEra({ ...later, quarantineEnd: 60_000, opensAt: neverOpens }, () => "d");
+  expect(forgottenUntil(again.era)).toBe(60_000);
+  expect(again.era.length).toBeLessThanOrEqual(64);
 });
 
 test("an era that begins while a namespace is removed stays closed, and its quarantine ends at a time of the clock", () => {

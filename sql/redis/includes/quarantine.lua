@@ -4,13 +4,18 @@
 -- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`, or until an operator ends it earlier,
 -- `opensAt`. Records from before belong to an older era: no claim continues behind them, and every window begins at `opensAt` or later.
 
--- When a namespace opens that is being removed, and how the random digits of an era begin whose quarantine covers a removed one:
--- rule/era.ts.
+-- When a namespace opens that is being removed, and how the digits of an era begin where one of the same name was: rule/era.ts.
 local neverOpens, removedMark = 8640000000000000, 'de1e7ed'
 
--- Whether the quarantine of the present era covers a namespace that was removed.
-local function isOfRemoved()
-  return string.find(meta.era or '', '^%d+%-' .. removedMark) ~= nil
+-- Until when the windows lasted of a removed namespace of this name, Unix ms; 0 where there was none.
+local function forgottenUntil()
+  local time = string.match(meta.era or '', '^%d+%-' .. removedMark .. string.rep('%x', 14))
+  return time and tonumber(string.sub(time, -14), 16) or 0
+end
+
+-- The text of an era.
+local function eraText(number, forgotten, digits)
+  return string.format('%.0f-%s%s', number, forgotten > 0 and removedMark .. string.format('%014x', forgotten) or '', digits)
 end
 
 -- A field of what INFO tells.
@@ -44,9 +49,8 @@ end
 -- as two copies of a server may begin an era in the same ms.
 local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
   local number = math.max(eraNumber(meta.era), receipt and eraNumber(receipt.era) or -1)
-  local covers = isOfRemoved() and now < meta.opensAt and removedMark or ''
   meta.replId = field(replication, 'master_replid')
-  meta.era = string.format('%.0f-%s%s', math.max(now, number + 1), covers, mark)
+  meta.era = eraText(math.max(now, number + 1), forgottenUntil(), mark)
   -- A namespace that is being removed stays sealed.
   meta.quarantineEnd, meta.opensAt = quarantineEnd, meta.opensAt == neverOpens and neverOpens or opensAt
   redis.call(
@@ -72,12 +76,15 @@ local function beginQuarantine(replication, maxLag, mark, receipt)
   beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
--- `namespace`: here, removed by an operator, proved by a holder's receipt, or unknown.
+-- `namespace`: here, proved by a holder's receipt, or unknown; where an operator removed one of this name: remade or removed.
 local function inQuarantine()
-  local noted = meta.proved == 'removed' and 'removed' or meta.proved and 'proved' or 'unknown'
+  local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
+  if meta.opensAt <= forgottenUntil() then
+    known = meta.layout and 'remade' or 'removed'
+  end
   return {
     'quarantine', 'until', meta.opensAt, 'clock', now, 'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd,
-    'maxClockSkew', meta.maxClockSkew, 'namespace', isOfRemoved() and 'removed' or meta.layout and 'here' or noted,
+    'maxClockSkew', meta.maxClockSkew, 'namespace', known,
   }
 end
 

@@ -99,7 +99,7 @@ function linesOf(
   }
   if (until === undefined) return lines;
   const advice = quarantineAdvice(info, { namespace, registry: flag, clock }) ?? "Claims wait or fail.";
-  const why = isOfRemoved(info.era ?? "")
+  const why = isOfRemoved({ era: info.era ?? "", opensAt: until })
     ? "a namespace of this name was removed, and its windows have not all passed"
     : "this registry may have forgotten windows";
   return [...lines, `Until then it grants nothing: ${why}. ${advice}`];

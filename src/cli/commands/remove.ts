@@ -8,7 +8,7 @@ export const remove: CliCommand = {
   summary: "Remove a namespace that no process uses, with its worker IDs, pins and history.",
   details: [
     namedRegistryRule,
-    "It refuses a namespace in which a holder's window is open, or a program without windows (westid) has a worker ID. --era is the one that `snowlease quarantine` shows: a command that is repeated by mistake is refused.",
+    "It refuses a namespace in which a window is open, also where its claim has ended, or a program without windows (westid) has a worker ID. --era is the one that `snowlease quarantine` shows: a command that is repeated by mistake is refused.",
     "A note of the name stays in the registry. Where a namespace of this name is made again, it begins in quarantine, behind each window that the removed one granted: no ID comes twice. --forget leaves no note. It is your word that no namespace of this name is ever made again for the same IDs.",
     "A removal that was interrupted leaves a namespace that grants nothing. Remove it again, with the era that `snowlease quarantine` then shows.",
   ],

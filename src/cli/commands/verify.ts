@@ -14,7 +14,7 @@ import { integerOf } from "../values.ts";
 /** Of a check that found something. */
 const found = 1;
 /** The times that `--nemesis` takes, ms. */
-const [shortest, longest] = [1000, 24 * 3_600_000];
+const [shortest, longest] = [2000, 24 * 3_600_000];
 
 export const verify: CliCommand = {
   name: "verify",
@@ -105,7 +105,7 @@ function optionsOf({ flags }: Invocation): VerifyOptions {
   const given = textOf("nemesis");
   const time = durationOf(given ?? "20s");
   if (time === undefined || time < shortest || time > longest) {
-    throw configInvalid(`Expected \`--nemesis\` to be a time from 1s to 24h, got ${shown(given)}; correct it.`);
+    throw configInvalid(`Expected \`--nemesis\` to be a time from 2s to 24h, got ${shown(given)}; correct it.`);
   }
   const seed = flags.has("seed") ? integerOf(flags.get("seed"), "`--seed`", 0, 2 ** 32 - 1) : undefined;
   const module = textOf("module");

@@ -47,7 +47,7 @@ function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const { era = "" } = info;
   if (isSealed({ opensAt: until }))
     return { until, message: "An operator removes the namespace: it grants and renews nothing." };
-  const message = isOfRemoved(era)
+  const message = isOfRemoved({ era, opensAt: until })
     ? "A namespace of this name was removed, and the windows that it granted have not all passed."
     : until < quarantineEnd
       ? "An operator ended the quarantine."
@@ -56,7 +56,8 @@ function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
 }
 
 function quarantined({ until, message }: Quarantine): Alarm {
-  return { kind: "fail", title: "QUARANTINE", text: `${message} It grants again at ${time(until)}.` };
+  const again = isSealed({ opensAt: until }) ? "" : ` It grants again at ${time(until)}.`;
+  return { kind: "fail", title: "QUARANTINE", text: `${message}${again}` };
 }
 
 function full({ pool, counts, read, freeAt }: Picture): Alarm | undefined {

@@ -180,6 +180,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         if (state === undefined) throw noNamespace(request.namespace);
         if (sent !== undefined && state.info.id === sent) return infoOf(state);
         checkEra(request, state.era);
+        checkUnsealed(state, request.namespace, title);
         const made = separated(state);
         sent = made.info.id;
         await attempt.replace(made);
@@ -209,7 +210,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
           if (state === undefined || state.info.id !== id) return true;
           checkSealed(namespace, state);
           const remembered = rememberedEra(state, last);
-          if (remembered === undefined) return attempt.erase(forget ? undefined : removedEra(state));
+          if (remembered === undefined) return attempt.erase(forget ? undefined : removedEra(state, eraMark));
           await attempt.putEra(remembered);
           return false;
         });

@@ -143,6 +143,7 @@ export function operationsInOneStep({
         const space = present(step, request.namespace);
         const state = stateOf(step, space);
         checkEra(request, state.era);
+        checkUnsealed(state, request.namespace, title);
         const made = separated(state);
         space.replace(made);
         return infoOf({ ...state, ...made.era, info: made.info });
@@ -167,7 +168,7 @@ export function operationsInOneStep({
           if (remembered !== undefined) space.beginEra(remembered);
           if (!space.erase()) return false;
           step.remove(namespace);
-          if (!forget) step.note(namespace, removedEra(space.era));
+          if (!forget) step.note(namespace, removedEra(space.era, eraMark));
           return true;
         });
         await turn();

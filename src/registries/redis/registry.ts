@@ -120,6 +120,7 @@ export async function redisRegistry(
       if (outcome === "absent") throw noNamespace(namespace);
       const state = stateOf(fields);
       if (state.info.id !== args.id) checkEra(request, state.era);
+      checkUnsealed(state, namespace, `Redis ${where}`);
       return infoOf(state);
     },
 

@@ -165,7 +165,6 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
   const causes: Readonly<Record<string, string>> = {
     here: `was restarted, promoted or flushed, and may have forgotten windows of ${named}`,
     proved: `has no ${named}, and a holder proves that it had one: it may have forgotten windows`,
-    removed: `has no ${named}, because an operator removed it, and windows that it granted may still be used`,
     unknown: `holds nothing of ${named}: it is new, or Redis has forgotten it and windows that it granted`,
   };
   // The forgotten windows may reach as far, so no clock shortens a quarantine.
@@ -173,12 +172,10 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
     retryAfterMs <= longest
       ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
       : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
-  // Operators can look at no quarantine of a namespace that is known not to exist.
-  const out =
-    found === "removed"
-      ? `Use another namespace, or wait until ${timeText(until)}.`
-      : waysOut(refusal, found === "unknown");
-  const message = `Redis ${where} ${causes[found] ?? causes["here"]}; ${lasts} ${out}`;
+  // No operator ends it, and no clock that is wrong made it long.
+  const removed = `removed ${named} for an operator, and windows that it granted may still be used; nothing is granted in one of this name for ${lengthText(retryAfterMs)}. Wait until ${timeText(until)}, or use another namespace.`;
+  const usual = `${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(refusal, found === "unknown")}`;
+  const message = `Redis ${where} ${found === "removed" || found === "remade" ? removed : usual}`;
   return new SnowleaseError("QUARANTINE", message, {
     namespace,
     era,
