@@ -155,8 +155,9 @@ class Place {
   /** What goes on for some time: cut short at the end. */
   readonly #lasting = new AbortController();
   #holder: HolderProcess | undefined;
-  /** Whether a fault ends it. */
+  /** Whether a fault ends it, and whether that is kill -9: what it was asked before is not answered then. */
   #isStruck = false;
+  #isKilled = false;
   #isOver = false;
 
   constructor({ options, links, signal }: Targets, place: number) {
@@ -191,7 +192,7 @@ class Place {
         continue;
       }
       this.#holder = holder;
-      this.#isStruck = false;
+      [this.#isStruck, this.#isKilled] = [false, false];
       try {
         while (!this.#isOver) {
           const { refusals, reason } = await holder.live(life);
@@ -215,14 +216,14 @@ class Place {
     if (holder === undefined) return false;
     switch (kind) {
       case "killed with -9":
-        this.#isStruck = true;
+        [this.#isStruck, this.#isKilled] = [true, true];
         void holder.kill();
         break;
       case "ended and started anew":
         this.#isStruck = true;
         void holder.close().catch((error: Error) => {
-          // It may be killed meanwhile.
-          if (this.#holder === holder) this.#fail(`a process failed when it was ended: ${error.message}`);
+          if (this.#holder === holder && !this.#isKilled)
+            this.#fail(`a process failed when it was ended: ${error.message}`);
         });
         break;
       case "stopped and resumed":
@@ -251,7 +252,7 @@ class Place {
   }
 
   async kill(): Promise<void> {
-    this.#isStruck = true;
+    [this.#isStruck, this.#isKilled] = [true, true];
     await this.#holder?.kill();
   }
 
