@@ -38,7 +38,8 @@ export async function checkNew(
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function checkUnnoted(namespace: string, quarantineEnd: number | undefined, isShown: boolean = false): void {
-  if (quarantineEnd === undefined) return;
+  // 0: an era without a quarantine, of a namespace that another client is just making.
+  if (quarantineEnd === undefined || quarantineEnd === 0) return;
   throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`, isShown);
 }
 

@@ -109,7 +109,7 @@ export class SqliteNamespace extends SqliteRecords implements StepNamespace {
   erase(): boolean {
     // The history first: it is listed by the records.
     const batch = { limit: eraseBatch };
-    return ["history", "worker"].every((table) => this.#sql.run(`erase.${table}`, batch) < eraseBatch);
+    return ["erase.history", "erase.worker"].every((name) => this.#sql.run(name, batch) < eraseBatch);
   }
 }
 

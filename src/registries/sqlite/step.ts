@@ -39,7 +39,7 @@ export function stepIn(
     },
     remove(name) {
       const namespace_id = sql.get("namespace.find", { name })?.["namespace_id"] ?? null;
-      for (const part of ["gaps", "bands", "namespace"]) sql.run(`erase.${part}`, { namespace_id });
+      for (const name of ["erase.gaps", "erase.bands", "erase.namespace"]) sql.run(name, { namespace_id });
     },
   };
 }
