@@ -11,6 +11,8 @@ const mostRefused = 8;
 export interface ContractReport {
   readonly passed: number;
   readonly failed: readonly { readonly check: string; readonly reason: string }[];
+  /** With what the registry refused check after check, so that the others were not run. */
+  readonly refused?: string | undefined;
   /** Those that were not run, by the reason. */
   readonly skipped: Readonly<Record<string, readonly string[]>>;
 }
@@ -58,5 +60,6 @@ export async function verifyContract(
     const namespace = namespaces.next();
     note(await runCheck(check, async () => ({ namespace, open, pause: sleep, now, longestWait, lacks })));
   }
-  return { passed, failed, skipped };
+  if (refused.length < mostRefused) return { passed, failed, skipped };
+  return { passed, failed: failed.slice(0, -mostRefused), skipped, refused: refused.at(-1)?.message };
 }

@@ -186,8 +186,7 @@ class Place {
         }
         // Ctrl-C of a terminal reaches a process that does not listen for it yet.
         if (this.#signal.aborted) return;
-        const { code, name, message } = error as NodeJS.ErrnoException;
-        this.#note({ [code ?? name]: 1 }, message);
+        this.#noteError(error as NodeJS.ErrnoException);
         await sleep(retry);
         continue;
       }
@@ -221,9 +220,8 @@ class Place {
         break;
       case "ended and started anew":
         this.#isStruck = true;
-        void holder.close().catch((error: Error) => {
-          if (this.#holder === holder && !this.#isKilled)
-            this.#fail(`a process failed when it was ended: ${error.message}`);
+        void holder.close().catch((error: NodeJS.ErrnoException) => {
+          if (!this.#isKilled) this.#noteError(error);
         });
         break;
       case "stopped and resumed":
@@ -265,6 +263,10 @@ class Place {
 
   #fail(what: string): void {
     if (!this.#signal.aborted) this.failures.add(what);
+  }
+
+  #noteError({ code, name, message }: NodeJS.ErrnoException): void {
+    if (!this.#signal.aborted) this.#note({ [code ?? name]: 1 }, message);
   }
 
   #note(refusals: Readonly<Record<string, number>>, reason: string | undefined): void {

@@ -66,7 +66,7 @@ const sameClock = 50;
 
 /** The longest wait of a check, ms: a Redis behind a daemon waits for an old primary. */
 const longestWait = 60_000;
-/** Limits that keep the quarantine short with which some stores begin after a restart. */
+/** The window of holders, and the longest one, ms: it keeps the quarantine short with which some stores begin after a restart. */
 const briefWindow = 2000;
 
 /** Why a claim is refused where no `init` made its namespace. */
@@ -86,8 +86,8 @@ interface Run extends VerifyRequest {
 /**
  * Tries whether no ID comes twice on a registry: its contract, the restart matrix, and a nemesis that strikes processes which make IDs, in
  * namespaces of its own, which it removes.
- * @throws SnowleaseError with which the registry refuses such a namespace, or check after check. Nothing is left then either, as far as the
- * registry lets it be removed.
+ * @throws SnowleaseError with which the registry refuses the first of them. Nothing is left then either, as far as the registry lets it be
+ * removed.
  */
 export async function verify(request: VerifyRequest): Promise<VerifyReport> {
   const { seed = randomInt(2 ** 32), tell } = request;
@@ -109,8 +109,8 @@ export async function verify(request: VerifyRequest): Promise<VerifyReport> {
       throw withLeft(error, await remove());
     }
     const removal = await remove();
-    const failures = removal.left.map(({ namespace, reason }) => `namespace ${namespace} is left: ${reason}`);
-    return { ...report, failures: [...report.failures, ...failures], removal };
+    const left = leftText(removal);
+    return { ...report, failures: [...report.failures, ...(left === undefined ? [] : [left])], removal };
   } finally {
     await registry.close().catch(() => undefined);
   }
@@ -128,11 +128,16 @@ function withoutLag({ url, address }: VerifyRequest): Pick<VerifyRequest, "url" 
 }
 
 /** The error, which tells what is left of the verification. */
-function withLeft(error: unknown, { left }: Removal): unknown {
+function withLeft(error: unknown, removal: Removal): unknown {
+  const left = leftText(removal);
+  if (left === undefined || !isSnowleaseError(error)) return error;
+  return new SnowleaseError(error.code, `${error.message} Besides, ${left}`, error.details);
+}
+
+/** What is left; undefined where nothing is. */
+function leftText({ left }: Removal): string | undefined {
   const [first] = left;
-  if (first === undefined || !isSnowleaseError(error)) return error;
-  const what = `${left.length} namespaces of this run are left, such as ${first.namespace} (${first.reason})`;
-  return new SnowleaseError(error.code, `${error.message} ${what}.`, error.details);
+  return first && `${left.length} namespaces of this run are left, such as ${first.namespace}: ${first.reason}`;
 }
 
 async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
@@ -141,7 +146,8 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
   const pong = await registry.ping();
   const ahead = pong.clock - Date.now();
   const lacks = await lacksOf(run, pong);
-  const takes = (part: VerifyPart): boolean => run.parts.includes(part) && !signal.aborted;
+  let isRefused = false;
+  const takes = (part: VerifyPart): boolean => run.parts.includes(part) && !signal.aborted && !isRefused;
   const failures: string[] = [];
   /** What has been found before an error counts. */
   async function tried<Found>(part: VerifyPart, work: () => Promise<Found>): Promise<Found | undefined> {
@@ -157,6 +163,10 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
     module === undefined ? tryContract(run, lacks, ahead) : undefined,
   );
   failures.push(...(contract?.failed ?? []).map(({ check, reason }) => `contract: ${check}: ${reason}`));
+  if (contract?.refused !== undefined) {
+    isRefused = true;
+    failures.push(`contract: the registry refused check after check: ${contract.refused}`);
+  }
   const restarts = await tried("restarts", () => tryRestarts(run));
   failures.push(...(restarts?.failures ?? []).map((failure) => `restarts: ${failure}`));
   const withoutNetwork = await withoutRelay(run.address, operationTimeout);
@@ -175,6 +185,7 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
       : []),
     ...(process.platform === "win32" ? ["processes that are stopped and resumed: Windows has no signal for it"] : []),
     ...(signal.aborted ? ["the rest: it was interrupted"] : []),
+    ...(isRefused ? ["the rest: the registry refused check after check"] : []),
   ];
   const { kind } = registry;
   const { durability, behind } = pong;

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
+import { kubernetes } from "../../src/registries/kubernetes/address.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
@@ -19,10 +20,6 @@ describe.skipIf(given === undefined && kubernetesMissing !== undefined)(kubernet
     open: () => openKubernetes(given ?? server?.url() ?? "", 20_000),
     pause: sleep,
     now: Date.now,
-    lacks: {
-      "long-recents": "a claim may list thousands of records at once: longer ones would make that too large",
-      "one-grant-a-token":
-        "Kubernetes writes one object at a time: no write of a record fails because another one has the token",
-    },
+    lacks: kubernetes.lacks,
   }));
 });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe } from "vitest";
+import { zookeeper } from "../../src/registries/zookeeper/address.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -19,8 +20,6 @@ describe.skipIf(given === undefined && zooKeeperMissing !== undefined)(zooKeeper
     open: () => openZooKeeper(given ?? server?.url("?sessionTimeout=60s") ?? "", patience),
     pause: sleep,
     now: Date.now,
-    lacks: {
-      "oldest-first": "ZooKeeper has no ordered index: a claim takes the oldest of a few numbers that nobody holds",
-    },
+    lacks: zookeeper.lacks,
   }));
 });
