@@ -9,6 +9,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 /** How long a process that was told to end may take, ms: a server writes what it has. */
 const patience = 10_000;
 
+/** A file of testcontainers, which other processes may hold: it never removes it. */
+const lock = /^testcontainers-node-\d+\.lock$/;
+
 /**
  * A folder for the temporary files of one run. What is in it, or goes on in it, when the run is over was left behind.
  * Its name is short: sockets lie in it, and their paths have 107 bytes.
@@ -35,7 +38,7 @@ export class RunFolder {
   async clear() {
     for (const end = Date.now() + patience; Date.now() < end && this.processes().length > 0;) await sleep(100);
     const processes = this.processes();
-    const names = readdirSync(this.path);
+    const names = readdirSync(this.path).filter((name) => !lock.test(name));
     for (const { pid } of processes) {
       try {
         process.kill(pid, "SIGKILL");

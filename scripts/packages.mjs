@@ -25,7 +25,7 @@ export const allPackages = {
   ...gatePackages,
   chromium: "/usr/bin/chromium",
   // An engine is more than a developer's machine should get unasked.
-  ...(process.env.CI && { "docker.io": "/usr/sbin/dockerd" }),
+  ...(process.env.CI && { "docker-compose": "/usr/bin/docker-compose", "docker.io": "/usr/sbin/dockerd" }),
   "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
   "galera-4": "/usr/lib/galera/libgalera_smm.so",
   "nats-server": "/usr/sbin/nats-server",

@@ -90,7 +90,7 @@ function adviceFor(packages) {
   if (existsSync("/usr/bin/apt-get")) return `as root: apt-get install --no-install-recommends ${packages.join(" ")}`;
   const container =
     'docker run --rm -v "$PWD:/snowlease" -v /snowlease/node_modules -v /snowlease/dist -w /snowlease node:20';
-  return `this system has no apt-get; in a container they are installed: ${container} npm test`;
+  return `this system has no apt-get. Where Docker answers, the contract finds the stores in containers. To run all tests: ${container} npm test`;
 }
 
 function exists([name, ...rest], folder = "/") {

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import type { LateStore } from "../../src/conformance.ts";
-import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
+import { type Etcd, etcdProgram, openEtcd } from "../support/etcd.ts";
 import { lateStore } from "../support/late-store.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
-
-const given = process.env["ETCD_URL"];
+import { findServer, shareServer } from "../support/store-server.ts";
 
 /** The checks run one after the other: the whole cluster is put back. */
 const lateEtcd = (cluster: Etcd): Promise<LateStore> =>
@@ -20,22 +19,19 @@ const lateEtcd = (cluster: Etcd): Promise<LateStore> =>
     },
   });
 
-describe.skipIf(given === undefined && etcdMissing !== undefined)(etcdMissing ?? "on a real server", () => {
-  let server: Etcd | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await Etcd.start();
-  });
-  afterAll(() => server?.remove());
+const source = await findServer("etcd", etcdProgram);
+
+describe.skipIf(source.isMissing)(source.title, () => {
+  const server = shareServer(source, openEtcd);
 
   runConformance("etcd", async () => {
-    const at = server;
+    const { own } = server;
     return {
-      // A server that somebody else owns may know every name that was used before.
-      namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-      open: () => openEtcd(given ?? server?.url() ?? "", patience),
+      namespace: server.newNamespace(),
+      open: () => openEtcd(server.url(), patience),
       pause: sleep,
       now: Date.now,
-      ...(at && { late: () => lateEtcd(at) }),
+      ...(own && { late: () => lateEtcd(own) }),
     };
   });
 });

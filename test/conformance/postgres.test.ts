@@ -1,34 +1,31 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
+import { postgresProgram } from "../support/databases.ts";
 import { lateSql } from "../support/late-store.ts";
 import { dumpOfPostgres, type PutBack } from "../support/older-copy.ts";
-import { postgresMissing, PostgresServer } from "../support/postgres.ts";
+import type { PostgresServer } from "../support/postgres.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { openSql } from "../support/sql.ts";
+import { findServer, shareServer } from "../support/store-server.ts";
 
 const dumpAtOnce = (server: PostgresServer, namespace: string): Promise<PutBack> =>
   dumpOfPostgres(server, namespace, "--single-transaction");
 
-const given = process.env["POSTGRES_URL"];
+const source = await findServer("postgres", postgresProgram);
 
-describe.skipIf(given === undefined && postgresMissing !== undefined)(postgresMissing ?? "on a real server", () => {
-  let server: PostgresServer | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await PostgresServer.start();
-  });
-  afterAll(() => server?.remove());
+describe.skipIf(source.isMissing)(source.title, () => {
+  const server = shareServer(source, openSql);
 
   runConformance("postgres", async () => {
-    // A server that somebody else owns may know every name that was used before.
-    const namespace = `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`;
-    const at = server;
+    const namespace = server.newNamespace();
+    const { own } = server;
     return {
       namespace,
-      open: () => openSql(given ?? server?.url() ?? "", patience),
+      open: () => openSql(server.url(), patience),
       pause: sleep,
       now: Date.now,
-      ...(at && { late: () => lateSql(at, namespace, dumpAtOnce) }),
+      ...(own && { late: () => lateSql(own, namespace, dumpAtOnce) }),
       lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
     };
   });

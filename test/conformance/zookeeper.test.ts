@@ -1,23 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { zookeeper } from "../../src/registries/zookeeper/address.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
-import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
+import { findServer, shareServer } from "../support/store-server.ts";
+import { openZooKeeper, zooKeeperProgram } from "../support/zookeeper.ts";
 
-const given = process.env["ZOOKEEPER_URL"];
+const source = await findServer("zookeeper", zooKeeperProgram);
 
-describe.skipIf(given === undefined && zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
-  let server: ZooKeeper | undefined;
-  beforeAll(async () => {
-    if (given === undefined) server = await ZooKeeper.start();
-  });
-  afterAll(() => server?.remove());
+describe.skipIf(source.isMissing)(source.title, () => {
+  const server = shareServer(source, openZooKeeper);
 
   runConformance("zookeeper", async () => ({
-    // A server that somebody else owns may know every name that was used before.
-    namespace: `t${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`,
-    open: () => openZooKeeper(given ?? server?.url("?sessionTimeout=60s") ?? "", patience),
+    namespace: server.newNamespace(),
+    open: () => openZooKeeper(server.url("?sessionTimeout=60s"), patience),
     pause: sleep,
     now: Date.now,
     lacks: zookeeper.lacks,

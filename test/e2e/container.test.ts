@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { DockerEngine, noEngine } from "../support/docker.ts";
+import { base, DockerEngine, noEngine } from "../support/docker.ts";
 import { freePort } from "../support/servers.ts";
 
 const minutes = 60_000;
@@ -14,6 +14,7 @@ describe.skipIf(noEngine !== undefined)("the daemon in a container", () => {
 
   beforeAll(async () => {
     engine = await DockerEngine.start();
+    await engine.make("base", base);
     const options = [
       "--network=host",
       "--build-arg=NODE=base",

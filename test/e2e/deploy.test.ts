@@ -10,7 +10,7 @@ import { optionTable } from "../../src/config/options.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { cliFile, type CliProcess, Sandbox } from "../support/cli.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
-import { freePort } from "../support/servers.ts";
+import { freePort, isProgram } from "../support/servers.ts";
 
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -25,16 +25,12 @@ function expectOptions(text: string): void {
   expect(unknown).toEqual([]);
 }
 
-function hasProgram(name: string): boolean {
-  return spawnSync(name, ["--version"], { stdio: "ignore" }).error === undefined;
-}
-
 describe("the systemd unit", () => {
   const unit = read("deploy/systemd/snowlease.service");
 
   test("names options that there are", () => expectOptions(unit));
 
-  test.skipIf(!hasProgram("systemd-analyze"))("is one that systemd takes, with little left open to the daemon", () => {
+  test.skipIf(!isProgram("systemd-analyze"))("is one that systemd takes, with little left open to the daemon", () => {
     const folder = mkdtempSync(join(tmpdir(), "snowlease-unit-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, "snowlease.service");
@@ -48,7 +44,7 @@ describe("the systemd unit", () => {
     expect(judged.status).toBe(0);
   });
 
-  test.skipIf(!hasProgram("systemd-notify") || !hasProgram("python3"))("is told when the daemon is ready", async () => {
+  test.skipIf(!isProgram("systemd-notify") || !isProgram("python3"))("is told when the daemon is ready", async () => {
     const sandbox = new Sandbox();
     const path = join(sandbox.work, "notify");
     // Node cannot listen at such a socket, either.
@@ -73,7 +69,7 @@ test("docker-compose.yml is one, names options that there are, and a health chec
   expect(fits(compose), JSON.stringify(fits.errors)).toBe(true);
   const { daemon, ...stores } = compose.services;
   expectOptions(JSON.stringify(daemon));
-  expect(Object.keys(stores)).toEqual(["redis", "postgres", "mysql", "oracle", "zookeeper", "etcd"]);
+  expect(Object.keys(stores)).toEqual(["redis", "postgres", "mysql", "mariadb", "oracle", "zookeeper", "etcd"]);
   expect(daemon?.healthcheck).toBeUndefined();
   for (const store of Object.values(stores)) expect(store.healthcheck).toBeDefined();
 });

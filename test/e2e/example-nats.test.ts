@@ -1,15 +1,10 @@
-import { spawnSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type CliProcess, Sandbox } from "../support/cli.ts";
 import { startExample } from "../support/examples.ts";
-import { ask, ServerProcess, startOnFreePort } from "../support/servers.ts";
+import { ask, isProgram, ServerProcess, startOnFreePort, whyMissing } from "../support/servers.ts";
 
-/** Why there is no nats-server to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
-const natsMissing =
-  process.env["CI"] === undefined && spawnSync("nats-server", ["--version"]).error !== undefined
-    ? "nats-server is not installed: as root, apt-get install --no-install-recommends nats-server"
-    : undefined;
+const natsMissing = whyMissing("nats-server", () => isProgram("nats-server"), "nats-server");
 
 /** A nats-server with JetStream. */
 class NatsServer {

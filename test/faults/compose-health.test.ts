@@ -7,6 +7,7 @@ import { Etcd, etcdMissing } from "../support/etcd.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
+import { isProgram } from "../support/servers.ts";
 
 const { services } = parse(readFileSync(join(import.meta.dirname, "../../docker-compose.yml"), "utf8")) as {
   readonly services: Readonly<Record<string, { readonly healthcheck: { readonly test: readonly string[] } }>>;
@@ -54,20 +55,22 @@ describe("docker-compose.yml calls a store healthy only where it answers", () =>
     expect(isHealthy("postgres", port)).toBe(false);
   });
 
-  test.skipIf(mariadbMissing !== undefined || spawnSync("mysql", ["--version"]).error !== undefined)(
-    "mysql: not where it is away, or refuses the login",
-    async () => {
-      const server = await MariadbServer.start();
-      ends.push(() => server.remove());
-      const port = ["--no-defaults", `--port=${server.port}`];
-      expect(isHealthy("mysql", ...port)).toBe(false);
-      await server.query("CREATE USER snowlease@'127.0.0.1' IDENTIFIED BY 'snowlease'");
-      await server.query("GRANT ALL ON snowlease.* TO snowlease@'127.0.0.1'");
-      expect(isHealthy("mysql", ...port)).toBe(true);
-      await server.process.kill();
-      expect(isHealthy("mysql", ...port)).toBe(false);
-    },
-  );
+  describe.each(["mysql", "mariadb"])("%s", (store) => {
+    test.skipIf(mariadbMissing !== undefined || !isProgram(store))(
+      "not where it is away, or refuses the login",
+      async () => {
+        const server = await MariadbServer.start();
+        ends.push(() => server.remove());
+        const port = ["--no-defaults", `--port=${server.port}`];
+        expect(isHealthy(store, ...port)).toBe(false);
+        await server.query("CREATE USER snowlease@'127.0.0.1' IDENTIFIED BY 'snowlease'");
+        await server.query("GRANT ALL ON snowlease.* TO snowlease@'127.0.0.1'");
+        expect(isHealthy(store, ...port)).toBe(true);
+        await server.process.kill();
+        expect(isHealthy(store, ...port)).toBe(false);
+      },
+    );
+  });
 
   test.skipIf(etcdMissing !== undefined)("etcd: not where it is away, or has lost its majority", async () => {
     const etcd = await Etcd.start(3);

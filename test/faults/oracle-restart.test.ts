@@ -1,17 +1,9 @@
-import { describe } from "vitest";
-import { defaultLayout } from "../../src/id/layout.ts";
-import { driveStandIn, OracleStandIn, standInEnvironment, standInMissing } from "../support/oracle.ts";
-import { restartMatrix } from "../support/restart-matrix.ts";
+import { driveStandIn, oracleStandIn, standInEnvironment } from "../support/oracle.ts";
+import { restartMatrixOn } from "../support/restart-matrix.ts";
 import { openSql } from "../support/sql.ts";
-import { namespace, subjectOn } from "../support/subject.ts";
+import { findServer } from "../support/store-server.ts";
 
-driveStandIn();
+const source = await findServer("oracle", oracleStandIn);
+if (source.isOwn) driveStandIn();
 
-describe.skipIf(standInMissing !== undefined)(standInMissing ?? "on a stand-in", () => {
-  restartMatrix("oracle", async () => {
-    const server = await OracleStandIn.start();
-    const registry = await openSql(server.url());
-    await registry.init({ namespace, layout: defaultLayout.fingerprint });
-    return { ...subjectOn(server, registry), environment: standInEnvironment };
-  });
-});
+restartMatrixOn("oracle", source, openSql, { environment: source.isOwn ? standInEnvironment : {} });

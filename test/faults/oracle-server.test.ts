@@ -9,20 +9,26 @@ import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
-import { driveStandIn, OracleStandIn, RealOracle, standInEnvironment, standInMissing } from "../support/oracle.ts";
+import { driveStandIn, OracleStandIn, oracleStandIn, RealOracle, standInEnvironment } from "../support/oracle.ts";
 import { driver } from "../support/oracle/driver.mjs";
 import { openSql } from "../support/sql.ts";
+import { findServer } from "../support/store-server.ts";
 
 const layout = defaultLayout.fingerprint;
-const given = process.env["ORACLE_URL"];
+const source = await findServer("oracle", oracleStandIn);
+const noOracle =
+  "a real Oracle: none was found, so nothing was run on one; name one in ORACLE_URL, or set SNOWLEASE_CONTAINERS=1";
 
 const subjects = [
-  { name: "a stand-in for Oracle", real: false, missing: standInMissing, start: () => OracleStandIn.start() },
+  { real: false, ...oracleStandIn, start: () => OracleStandIn.start() },
   {
     name: "a real Oracle",
     real: true,
-    missing: given === undefined ? "a real Oracle: ORACLE_URL names none, so nothing was run on one" : undefined,
-    start: () => Promise.resolve(new RealOracle(given ?? "")),
+    missing: source.isOwn || source.isMissing ? noOracle : undefined,
+    start: async () => {
+      const server = await source.start();
+      return new RealOracle(server.url(), () => server.remove());
+    },
   },
 ];
 

@@ -1,14 +1,5 @@
-import { describe } from "vitest";
-import { defaultLayout } from "../../src/id/layout.ts";
-import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
-import { restartMatrix } from "../support/restart-matrix.ts";
-import { namespace, subjectOn } from "../support/subject.ts";
+import { openRedis, redisProgram } from "../support/redis.ts";
+import { restartMatrixOn } from "../support/restart-matrix.ts";
+import { findServer } from "../support/store-server.ts";
 
-describe.skipIf(redisMissing !== undefined)(redisMissing ?? "on a real server", () => {
-  restartMatrix("redis", async () => {
-    const server = await RedisServer.start();
-    const registry = await openRedis(server.url());
-    await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint });
-    return subjectOn(server, registry);
-  });
-});
+restartMatrixOn("redis", await findServer("redis", redisProgram), openRedis);

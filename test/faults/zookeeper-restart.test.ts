@@ -1,12 +1,5 @@
-import { describe } from "vitest";
-import { restartMatrix } from "../support/restart-matrix.ts";
-import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
-import { subjectOn } from "../support/subject.ts";
+import { openZooKeeper, zooKeeperProgram } from "../support/zookeeper.ts";
+import { restartMatrixOn } from "../support/restart-matrix.ts";
+import { findServer } from "../support/store-server.ts";
 
-describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
-  restartMatrix("zookeeper", async () => {
-    const server = await ZooKeeper.start();
-    const registry = await openZooKeeper(server.url());
-    return subjectOn(server, registry);
-  });
-});
+restartMatrixOn("zookeeper", await findServer("zookeeper", zooKeeperProgram), openZooKeeper, { makesNamespaces: true });

@@ -1,13 +1,15 @@
 import { existsSync } from "node:fs";
 import { type Browser, chromium } from "playwright-core";
+import { whyMissing } from "./servers.ts";
 
 const file = "/usr/bin/chromium";
 
-/** Why there is no Chromium to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
-export const chromiumMissing: string | undefined =
-  process.env["CI"] === undefined && !existsSync(file)
-    ? "chromium is not installed: as root, apt-get install --no-install-recommends chromium fonts-dejavu-core"
-    : undefined;
+/** Why there is no Chromium to start, or undefined. */
+export const chromiumMissing: string | undefined = whyMissing(
+  "chromium",
+  () => existsSync(file),
+  "chromium fonts-dejavu-core",
+);
 
 /** Debian's Chromium, which calls nobody but those it is sent to. */
 export function startChromium(): Promise<Browser> {

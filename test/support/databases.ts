@@ -2,6 +2,7 @@ import { mariadbMissing, MariadbServer } from "./mariadb.ts";
 import { mysqlMissing, startMysql } from "./mysql.ts";
 import { postgresMissing, PostgresServer } from "./postgres.ts";
 import type { ServerProcess } from "./servers.ts";
+import type { Program } from "./store-server.ts";
 
 /** A database server of the test's own. */
 export interface DatabaseServer {
@@ -18,17 +19,22 @@ export interface DatabaseServer {
 }
 
 /** A kind of database that can be started here. */
-export interface Database {
+export interface Database extends Program<DatabaseServer> {
   readonly name: "mariadb" | "mysql" | "postgres";
   readonly dialect: "mysql" | "postgres";
-  /** Why it cannot. */
-  readonly missing: string | undefined;
-  start(): Promise<DatabaseServer>;
 }
+
+/** As programs that a test can start. */
+export const postgresProgram: Program<PostgresServer> = {
+  missing: postgresMissing,
+  start: () => PostgresServer.start(),
+};
+export const mariadbProgram: Program<MariadbServer> = { missing: mariadbMissing, start: () => MariadbServer.start() };
+export const mysqlProgram: Program<MariadbServer> = { missing: mysqlMissing, start: () => startMysql() };
 
 /** Every kind. */
 export const databases: readonly Database[] = [
-  { name: "postgres", dialect: "postgres", missing: postgresMissing, start: () => PostgresServer.start() },
-  { name: "mariadb", dialect: "mysql", missing: mariadbMissing, start: () => MariadbServer.start() },
-  { name: "mysql", dialect: "mysql", missing: mysqlMissing, start: () => startMysql() },
+  { name: "postgres", dialect: "postgres", ...postgresProgram },
+  { name: "mariadb", dialect: "mysql", ...mariadbProgram },
+  { name: "mysql", dialect: "mysql", ...mysqlProgram },
 ];

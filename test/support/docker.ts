@@ -1,17 +1,9 @@
-import { execFile, execFileSync, spawnSync } from "node:child_process";
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  realpathSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { execFile, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { ImageFolder, whereIs } from "./image-folder.ts";
 import { ServerProcess } from "./servers.ts";
 
 const dockerd = "/usr/sbin/dockerd";
@@ -24,39 +16,72 @@ export const noEngine: string | undefined = !existsSync(dockerd)
     ? undefined
     : "an engine needs root";
 
-/** An engine of its own, in a folder of its own, which changes nothing of this machine's network. */
+/** What is in an image that is made here. */
+export interface ImageRecipe {
+  readonly environment: Readonly<Record<string, string>>;
+  fill(image: ImageFolder): void;
+  /** What a container runs unless it is told something else. */
+  readonly command?: readonly string[];
+  /** Where it keeps what it stores: also the folder that it runs in. */
+  readonly volume?: string;
+}
+
+/** An engine of its own, in a folder of its own. It changes nothing of this machine's network. No image can be fetched: all are made here. */
 export class DockerEngine {
   readonly #server = new ServerProcess("docker");
 
-  /** Starts it with one image, `base`: what is needed of this machine to run Node and npm, and an init, since no image can be fetched. */
-  static async start(): Promise<DockerEngine> {
+  /**
+   * Starts it, without any network. `network: "own"`: in a network of its own, where containers publish ports. That network has no
+   * outside; programs are in it that `inside` begins.
+   */
+  static async start({ network }: { readonly network?: "own" } = {}): Promise<DockerEngine> {
     const engine = new DockerEngine();
     const { folder } = engine.#server;
     const places = ["data-root", "exec-root", "pidfile"].map((name) => `--${name}=${join(folder, name)}`);
-    const network = ["--iptables=false", "--ip6tables=false", "--bridge=none"];
-    await engine.#server.start(dockerd, [`--host=${engine.#host}`, ...places, ...network], async () => {
+    const untouched = ["--iptables=false", "--ip6tables=false"];
+    const bridge = network === "own" ? ["--ip-forward=false", "--ip-masq=false"] : ["--bridge=none"];
+    const args = [`--host=${engine.host}`, ...places, ...untouched, ...bridge];
+    const own = ["--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', dockerd];
+    const [program, first] = network === "own" ? ["unshare", own] : [dockerd, []];
+    await engine.#server.start(program, [...first, ...args], async () => {
       await engine.run("version");
       return true;
     });
-    try {
-      const tar = join(folder, "base.tar");
-      makeBase(join(folder, "base"), tar);
-      const variables = "PATH=/usr/local/bin:/usr/bin:/bin NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt";
-      await engine.run("import", "--change", `ENV ${variables}`, tar, "base");
-    } catch (error) {
-      await engine.stop();
-      throw error;
-    }
     return engine;
   }
 
-  get #host(): string {
+  /** Where it listens: `unix://…`. */
+  get host(): string {
     return `unix://${join(this.#server.folder, "socket")}`;
+  }
+
+  /** What begins a program in the network of this engine. */
+  get inside(): readonly [string, ...string[]] {
+    return ["nsenter", `--target=${this.#server.pid}`, "--net", "--"];
+  }
+
+  /** Makes an image. */
+  async make(tag: string, { environment, fill, command, volume }: ImageRecipe): Promise<void> {
+    const root = mkdtempSync(join(this.#server.folder, "image-"));
+    try {
+      const image = new ImageFolder(join(root, "files"));
+      fill(image);
+      const tar = join(root, "tar");
+      image.pack(tar);
+      const changes = [
+        ...Object.entries(environment).map(([name, value]) => `ENV ${name}=${value}`),
+        ...(command === undefined ? [] : [`CMD ${JSON.stringify(command)}`]),
+        ...(volume === undefined ? [] : [`VOLUME ${volume}`, `WORKDIR ${volume}`]),
+      ];
+      await this.run("import", ...changes.map((change) => `--change=${change}`), tar, tag);
+    } finally {
+      rmSync(root, { recursive: true });
+    }
   }
 
   /** Runs `docker …` to its end; what it printed. */
   async run(...args: readonly string[]): Promise<string> {
-    const env = { ...process.env, DOCKER_HOST: this.#host, DOCKER_BUILDKIT: "1" };
+    const env = { ...process.env, DOCKER_HOST: this.host, DOCKER_BUILDKIT: "1" };
     const { stdout, stderr } = await promisify(execFile)(docker, args, { env, maxBuffer: 1 << 26 });
     return (args[0] === "logs" ? stdout + stderr : stdout).trim();
   }
@@ -72,33 +97,27 @@ export class DockerEngine {
   }
 }
 
-/** The programs that a build runs, and the libraries of this machine that they need. */
-function makeBase(root: string, tar: string): void {
-  const add = (from: string, to: string): void => {
-    mkdirSync(dirname(join(root, to)), { recursive: true });
-    copyFileSync(from, join(root, to));
-  };
-  const which = (name: string): string =>
-    realpathSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim());
-  const programs = ["sh", "ln", "mkdir", "chown", "env"].map((name) => [which(name), `bin/${name}`] as const);
-  // What a Node without SQLite loads in its place needs some, too.
-  const folder = "node_modules/@libsql";
-  const addons = readdirSync(folder).filter((name) => name.endsWith("-gnu"));
-  const libraries = addons.map((name) => [join(folder, name, "index.node"), `opt/${name}`] as const);
-  for (const [from, to] of [...programs, [process.execPath, "usr/local/bin/node"] as const, ...libraries]) {
-    add(from, to);
-    for (const [library] of execFileSync("ldd", [from], { encoding: "utf8" }).matchAll(/\/\S+/g)) add(library, library);
-  }
-  add(which("env"), "usr/bin/env");
-  // Comes with the engine's package, and needs no library.
-  add(which("tini-static"), "usr/bin/tini-static");
-  add("/etc/ssl/certs/ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt");
-  // Where this machine's npm fetches packages.
-  if (existsSync(join(homedir(), ".npmrc"))) add(join(homedir(), ".npmrc"), "root/.npmrc");
-  const npm = which("npm");
-  cpSync(dirname(dirname(npm)), join(root, "usr/local/lib/npm"), { recursive: true, dereference: true });
-  symlinkSync(`../lib/npm/bin/${basename(npm)}`, join(root, "usr/local/bin/npm"));
-  for (const name of ["tmp", "opt", "proc", "dev"]) mkdirSync(join(root, name), { recursive: true });
-  writeFileSync(join(root, "etc/passwd"), "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n");
-  execFileSync("tar", ["--directory", root, "--create", "--file", tar, "."]);
-}
+/** What is needed of this machine to run Node and npm, and an init: where a build begins. */
+export const base: ImageRecipe = {
+  environment: { PATH: "/usr/local/bin:/usr/bin:/bin", NODE_EXTRA_CA_CERTS: "/etc/ssl/certs/ca-certificates.crt" },
+  fill(image) {
+    for (const name of ["sh", "ln", "mkdir", "chown", "env"]) image.program(name, `/bin/${name}`);
+    image.library(process.execPath, "/usr/local/bin/node");
+    // What a Node without SQLite loads in its place needs some, too.
+    const folder = "node_modules/@libsql";
+    for (const name of readdirSync(folder).filter((each) => each.endsWith("-gnu"))) {
+      image.library(join(folder, name, "index.node"), `/opt/${name}`);
+    }
+    image.program("env");
+    // Comes with the engine's package, and needs no library.
+    image.add("/usr/bin/tini-static");
+    image.add("/etc/ssl/certs/ca-certificates.crt");
+    // Where this machine's npm fetches packages.
+    const npmrc = join(homedir(), ".npmrc");
+    if (existsSync(npmrc)) image.add(npmrc, "/root/.npmrc");
+    const npm = whereIs("npm");
+    image.add(dirname(dirname(npm)), "/usr/local/lib/npm");
+    symlinkSync(`../lib/npm/bin/${basename(npm)}`, image.place("/usr/local/bin/npm"));
+    image.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nnode:x:1000:1000::/home/node:/bin/sh\n");
+  },
+};

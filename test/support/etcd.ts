@@ -1,4 +1,4 @@
-import { execFile, spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -7,15 +7,17 @@ import { parseAddress } from "../../src/registries/index.ts";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Certificates } from "./certificates.ts";
-import { freePort, ServerProcess } from "./servers.ts";
+import { freePort, isProgram, ServerProcess, whyMissing } from "./servers.ts";
+import type { Program } from "./store-server.ts";
 
 const run = promisify(execFile);
 
-/** Why there is no etcd to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const etcdMissing: string | undefined =
-  process.env["CI"] === undefined && ["etcd", "etcdctl"].some((name) => spawnSync(name, ["--help"]).error !== undefined)
-    ? "etcd is not installed: as root, apt-get install --no-install-recommends etcd-server etcd-client"
-    : undefined;
+/** Why there is no etcd to start, or undefined. */
+export const etcdMissing: string | undefined = whyMissing(
+  "etcd",
+  () => isProgram("etcd") && isProgram("etcdctl"),
+  "etcd-server etcd-client",
+);
 
 /** What the members of a cluster are started with. */
 interface EtcdOptions {
@@ -202,6 +204,9 @@ export class Etcd {
     await Promise.all(this.members.map((member) => member.process.remove()));
   }
 }
+
+/** As a program that a test can start. */
+export const etcdProgram: Program<Etcd> = { missing: etcdMissing, start: () => Etcd.start() };
 
 /** A registry at an etcd URL. */
 export function openEtcd(url: string, operationTimeout = 5000): Promise<Registry> {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { onTestFinished } from "vitest";
 import { atTheEnd } from "./at-the-end.ts";
-import { isAlive } from "./servers.ts";
+import { isAlive, whyMissing } from "./servers.ts";
 
 /** Looks again and again until something is so; a test that waits in vain ends by its own timeout. */
 export async function eventually<T>(look: () => Promise<T>, isSo: (seen: T) => boolean): Promise<T> {
@@ -95,10 +95,7 @@ const library = readdirSync("/usr/lib")
   .find((path) => existsSync(path));
 
 /** Why no wall clock can be set, or undefined. */
-export const clocksMissing: string | undefined =
-  library === undefined
-    ? "libfaketime is not installed: as root, apt-get install --no-install-recommends faketime"
-    : undefined;
+export const clocksMissing: string | undefined = whyMissing("libfaketime", () => library !== undefined, "faketime");
 
 const shared = "/dev/shm";
 /** The library leaves what it shares between processes where the process that made it was killed. */
@@ -115,7 +112,7 @@ atTheEnd(() => {
 });
 
 function faketime(): string {
-  if (library === undefined) throw new Error(clocksMissing);
+  if (library === undefined) throw new Error("There is no libfaketime.");
   return library;
 }
 

@@ -1,16 +1,17 @@
-import { execFileSync, type ExecFileSyncOptions, spawnSync } from "node:child_process";
+import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import mysql from "mysql2/promise";
 import { atTheEnd } from "./at-the-end.ts";
-import { ServerProcess, startOnFreePort } from "./servers.ts";
+import { isProgram, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 
-/** Why there is no MariaDB to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const mariadbMissing: string | undefined =
-  process.env["CI"] === undefined && spawnSync("mariadbd", ["--version"]).error !== undefined
-    ? "MariaDB is not installed: as root, apt-get install --no-install-recommends mariadb-server-core mariadb-client-core"
-    : undefined;
+/** Why there is no MariaDB to start, or undefined. */
+export const mariadbMissing: string | undefined = whyMissing(
+  "MariaDB",
+  () => isProgram("mariadbd"),
+  "mariadb-server-core mariadb-client-core",
+);
 
 /** A server that speaks MariaDB's protocol. */
 export interface Flavor {

@@ -23,7 +23,7 @@ const version = versionOf(command);
 
 /** Why there is no MySQL to start, or undefined. It is in no stable release of Debian: under CI, too, it may be missing. */
 export const mysqlMissing: string | undefined =
-  /Ver \d/.test(version) && !/mariadb/i.test(version)
+  process.platform === "linux" && /Ver \d/.test(version) && !/mariadb/i.test(version)
     ? undefined
     : `MySQL is not installed: ${home === undefined ? "`mysqld` in the path is none, and MYSQL9_HOME (where its package was unpacked to) is not set" : `there is none in MYSQL9_HOME, ${home}`}`;
 

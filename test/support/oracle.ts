@@ -9,7 +9,7 @@ import { parseAddress } from "../../src/registries/index.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import type { DatabaseServer } from "./databases.ts";
 import { driver } from "./oracle/driver.mjs";
-import { ServerProcess, startOnFreePort } from "./servers.ts";
+import { ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 
 const jar = "/usr/share/java/hsqldb.jar";
 const folder = join(import.meta.dirname, "oracle");
@@ -24,11 +24,12 @@ export const standInEnvironment: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${pathToFileURL(join(folder, "instead.mjs")).href}`,
 };
 
-/** Why there is no stand-in for Oracle to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const standInMissing: string | undefined =
-  process.env["CI"] === undefined && !existsSync(jar)
-    ? "HSQLDB is not installed: as root, apt-get install --no-install-recommends default-jre-headless libhsqldb-java"
-    : undefined;
+/** Why there is no stand-in for Oracle to start, or undefined. */
+export const standInMissing: string | undefined = whyMissing(
+  "HSQLDB",
+  () => existsSync(jar),
+  "default-jre-headless libhsqldb-java",
+);
 
 let classes: string | undefined;
 afterAll(() => {
@@ -124,12 +125,14 @@ export class OracleStandIn implements DatabaseServer {
   }
 }
 
-/** A real server, which somebody else owns, at a registry URL. */
+/** A real server, at a registry URL. */
 export class RealOracle {
   readonly #url: string;
+  readonly remove: () => Promise<void>;
 
-  constructor(url: string) {
+  constructor(url: string, remove: () => Promise<void>) {
     this.#url = url;
+    this.remove = remove;
   }
 
   url(query = ""): string {
@@ -151,9 +154,5 @@ export class RealOracle {
     } finally {
       await connection.close();
     }
-  }
-
-  remove(): Promise<void> {
-    return Promise.resolve();
   }
 }

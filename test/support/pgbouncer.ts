@@ -1,17 +1,13 @@
-import { spawnSync } from "node:child_process";
 import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { asPostgres } from "./postgres.ts";
-import { freePort, ServerProcess } from "./servers.ts";
+import { freePort, isProgram, ServerProcess, whyMissing } from "./servers.ts";
 
 const command = "/usr/sbin/pgbouncer";
 
-/** Why there is no PgBouncer to start, or undefined. `npm run test:all` installs one where it may; under CI nothing is skipped. */
-export const pgbouncerMissing: string | undefined =
-  process.env["CI"] === undefined && spawnSync(command, ["--version"]).error !== undefined
-    ? "PgBouncer is not installed: as root, apt-get install --no-install-recommends pgbouncer"
-    : undefined;
+/** Why there is no PgBouncer to start, or undefined. */
+export const pgbouncerMissing: string | undefined = whyMissing("PgBouncer", () => isProgram(command), "pgbouncer");
 
 /** A PgBouncer of the test's own: each transaction runs on whichever of two connections to the server is free. */
 export class Pgbouncer {

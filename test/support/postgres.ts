@@ -5,21 +5,23 @@ import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { atTheEnd } from "./at-the-end.ts";
-import { isAlive, ServerProcess, startOnFreePort } from "./servers.ts";
+import { isAlive, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
-const bin = existsSync(versions)
+/** The folder of its programs. */
+export const postgresBin: string | undefined = existsSync(versions)
   ? readdirSync(versions)
       .toSorted((a, b) => Number(a) - Number(b))
       .map((version) => join(versions, version, "bin"))
       .findLast((folder) => existsSync(join(folder, "initdb")))
   : undefined;
 
-/** Why there is no PostgreSQL to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const postgresMissing: string | undefined =
-  process.env["CI"] === undefined && bin === undefined
-    ? "PostgreSQL is not installed: as root, apt-get install --no-install-recommends postgresql"
-    : undefined;
+/** Why there is no PostgreSQL to start, or undefined. */
+export const postgresMissing: string | undefined = whyMissing(
+  "PostgreSQL",
+  () => postgresBin !== undefined,
+  "postgresql",
+);
 
 /** Whom it runs as: it refuses to be root. */
 export const asPostgres = userInfo().uid === 0 && postgresMissing === undefined ? unprivileged("postgres") : undefined;
@@ -42,7 +44,7 @@ function templateFolder(): string {
   own(folder);
   const data = join(folder, "data");
   const args = ["-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"];
-  execFileSync("setpriv", [...as, join(bin ?? "", "initdb"), ...args], { stdio: "ignore", cwd: folder });
+  execFileSync("setpriv", [...as, join(postgresBin ?? "", "initdb"), ...args], { stdio: "ignore", cwd: folder });
   template = data;
   return data;
 }
@@ -92,7 +94,7 @@ export class PostgresServer {
       "--no-sync",
     ];
     try {
-      execFileSync("setpriv", [...as, join(bin ?? "", "pg_basebackup"), ...from, "-D", data], { cwd: folder });
+      execFileSync("setpriv", [...as, join(postgresBin ?? "", "pg_basebackup"), ...from, "-D", data], { cwd: folder });
       return await PostgresServer.start({}, data);
     } finally {
       rmSync(folder, { recursive: true, force: true });
@@ -120,7 +122,7 @@ export class PostgresServer {
       await this.query("SELECT 1");
       return true;
     };
-    await this.process.start(join(bin ?? "", "postgres"), ["-D", this.data, ...args], answers, as);
+    await this.process.start(join(postgresBin ?? "", "postgres"), ["-D", this.data, ...args], answers, as);
   }
 
   url(query = ""): string {

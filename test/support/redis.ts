@@ -1,20 +1,21 @@
-import { spawnSync } from "node:child_process";
 import { Redis } from "ioredis";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { redisRegistry } from "../../src/registries/redis/registry.ts";
 import { eventually } from "./holder.ts";
-import { ask, ServerProcess, startOnFreePort } from "./servers.ts";
+import { ask, isProgram, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
+import type { Program } from "./store-server.ts";
 
 /** Everything it acknowledges is on disk. */
 export const durable: readonly string[] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/** Why there is no redis-server to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const redisMissing: string | undefined =
-  process.env["CI"] === undefined && spawnSync("redis-server", ["--version"]).error !== undefined
-    ? "redis-server is not installed: as root, apt-get install --no-install-recommends redis-server"
-    : undefined;
+/** Why there is no redis-server to start, or undefined. */
+export const redisMissing: string | undefined = whyMissing(
+  "redis-server",
+  () => isProgram("redis-server"),
+  "redis-server",
+);
 
 /** A redis-server of the test's own. */
 export class RedisServer {
@@ -90,6 +91,9 @@ export class RedisServer {
     await this.process.remove();
   }
 }
+
+/** As a program that a test can start. */
+export const redisProgram: Program<RedisServer> = { missing: redisMissing, start: () => RedisServer.start() };
 
 /** A registry at a Redis URL. */
 export function openRedis(url: string, operationTimeout = 5000): Promise<Registry> {

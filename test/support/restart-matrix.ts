@@ -2,11 +2,47 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout, type IdParts } from "../../src/id/layout.ts";
 import { listRecents } from "../../src/generator/recent-ticks.ts";
-import type { WorkerRecord } from "../../src/rule/registry.ts";
-import { eventually, HolderError, HolderProcess, WallClock, type HolderState } from "./holder.ts";
-import { namespace, type Subject } from "./subject.ts";
+import type { Registry, WorkerRecord } from "../../src/rule/registry.ts";
+import { clocksMissing, eventually, HolderError, HolderProcess, WallClock, type HolderState } from "./holder.ts";
+import { type ServerSource, shareServer } from "./store-server.ts";
+import { namespace as usual, type Subject } from "./subject.ts";
 
 const layout = defaultLayout;
+
+/** A test that sets clocks. */
+function withClock(title: string, run: () => Promise<void>): void {
+  test(title, async ({ skip }) => {
+    if (clocksMissing !== undefined) skip(clocksMissing);
+    await run();
+  });
+}
+
+/** What is special about a store. */
+interface RestartOptions {
+  /** Of the holders. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** A first claim makes its namespace. */
+  readonly makesNamespaces?: boolean;
+}
+
+/** The same on a server that is found, each test in a namespace of its own. */
+export function restartMatrixOn(
+  name: string,
+  source: ServerSource,
+  open: (url: string) => Promise<Registry>,
+  { environment = {}, makesNamespaces = false }: RestartOptions = {},
+): void {
+  describe.skipIf(source.isMissing)(source.title, () => {
+    const server = shareServer(source, open);
+    restartMatrix(name, async () => {
+      const url = server.url();
+      const registry = await open(url);
+      const namespace = server.newNamespace();
+      if (!makesNamespaces) await registry.init({ new: true, namespace, layout: layout.fingerprint });
+      return { url, namespace, registry, environment, stop: () => registry.close() };
+    });
+  });
+}
 
 /**
  * Restart safety, the same for every registry: real processes, killed and stopped for real, with a wall clock that is set back.
@@ -15,11 +51,13 @@ const layout = defaultLayout;
 export function restartMatrix(name: string, start: () => Promise<Subject>): void {
   describe(`restarts on ${name}`, () => {
     let subject: Subject;
+    let namespace: string;
     let holders: HolderProcess[];
 
     beforeEach(async () => {
       holders = [];
       subject = await start();
+      namespace = subject.namespace ?? usual;
     });
 
     afterEach(async () => {
@@ -90,32 +128,35 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
 
     for (const { label, options } of [picked, fixed]) {
       for (const life of [1, 2500]) {
-        test(`${label}: stopped gracefully after ${life} IDs, started with the clock further back each time`, async () => {
-          const clock = new WallClock();
-          const states: HolderState[] = [];
-          for (const offset of [0, -4, -6, -8]) {
-            clock.set(offset);
-            const one = holder(options, clock);
-            const begun = await one.ask("start");
-            const made = await one.ask("make", { count: life });
-            // No wait and no refusal: it goes on behind what is remembered, or on another worker ID.
-            expect(made.error).toBeUndefined();
-            expect(one.ids()).toHaveLength(life);
-            states.push(begun);
-            await one.ask("close");
-            await expectPersisted(
-              begun,
-              holders.flatMap((each) => each.ids()),
-            );
-          }
-          expect(expectDistinct()).toBe(4 * life);
-          // The clock was still inside the memory of the first one: nobody had to leave the worker ID.
-          expect(new Set(states.map(({ workerId }) => workerId)).size).toBe(1);
-          expect(states.map(({ fence }) => fence)).toEqual([1, 2, 3, 4]);
-        });
+        withClock(
+          `${label}: stopped gracefully after ${life} IDs, started with the clock further back each time`,
+          async () => {
+            const clock = new WallClock();
+            const states: HolderState[] = [];
+            for (const offset of [0, -4, -6, -8]) {
+              clock.set(offset);
+              const one = holder(options, clock);
+              const begun = await one.ask("start");
+              const made = await one.ask("make", { count: life });
+              // No wait and no refusal: it goes on behind what is remembered, or on another worker ID.
+              expect(made.error).toBeUndefined();
+              expect(one.ids()).toHaveLength(life);
+              states.push(begun);
+              await one.ask("close");
+              await expectPersisted(
+                begun,
+                holders.flatMap((each) => each.ids()),
+              );
+            }
+            expect(expectDistinct()).toBe(4 * life);
+            // The clock was still inside the memory of the first one: nobody had to leave the worker ID.
+            expect(new Set(states.map(({ workerId }) => workerId)).size).toBe(1);
+            expect(states.map(({ fence }) => fence)).toEqual([1, 2, 3, 4]);
+          },
+        );
       }
 
-      test(`${label}: nothing made at all between stops, the clock further back each time`, async () => {
+      withClock(`${label}: nothing made at all between stops, the clock further back each time`, async () => {
         const clock = new WallClock();
         const first = holder(options, clock);
         await first.ask("start");
@@ -138,7 +179,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
         );
       });
 
-      test(`${label}: lives of 5 ms, one after the other, the clock going back and forth`, async () => {
+      withClock(`${label}: lives of 5 ms, one after the other, the clock going back and forth`, async () => {
         const clock = new WallClock();
         let last: HolderState | undefined;
         for (const offset of [0, -5, -5, -2, -7, 0, -1, -8]) {
@@ -157,7 +198,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       });
     }
 
-    test("killed with -9, started with the clock 5 s back: another worker ID at once", async () => {
+    withClock("killed with -9, started with the clock 5 s back: another worker ID at once", async () => {
       const clock = new WallClock();
       const first = holder({}, clock);
       const begun = await first.ask("start");
@@ -181,60 +222,66 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       expect(await record(begun.workerId)).toMatchObject({ until: stored.until, clean: false, fence: stored.fence });
     });
 
-    test("killed with -9, started with the clock 40 s back: another worker ID at once, or CLOCK_SKEW where the registry has a clock of its own", async () => {
-      const clock = new WallClock();
-      const first = holder({}, clock);
-      const begun = await first.ask("start");
-      await first.ask("make", { count: 1000 });
-      await first.kill();
-      clock.set(-40);
-      const second = holder({}, clock);
-      if (!subject.url.startsWith("sqlite:")) {
-        await expect(second.ask("start")).rejects.toMatchObject({ code: "CLOCK_SKEW" });
-        return;
-      }
-      const next = await second.ask("start");
-      expect(next.workerId).not.toBe(begun.workerId);
-      await second.ask("make", { count: 1000 });
-      await second.ask("close");
-      expectDistinct();
-    });
+    withClock(
+      "killed with -9, started with the clock 40 s back: another worker ID at once, or CLOCK_SKEW where the registry has a clock of its own",
+      async () => {
+        const clock = new WallClock();
+        const first = holder({}, clock);
+        const begun = await first.ask("start");
+        await first.ask("make", { count: 1000 });
+        await first.kill();
+        clock.set(-40);
+        const second = holder({}, clock);
+        if (!subject.url.startsWith("sqlite:")) {
+          await expect(second.ask("start")).rejects.toMatchObject({ code: "CLOCK_SKEW" });
+          return;
+        }
+        const next = await second.ask("start");
+        expect(next.workerId).not.toBe(begun.workerId);
+        await second.ask("make", { count: 1000 });
+        await second.ask("close");
+        expectDistinct();
+      },
+    );
 
-    test("killed with -9, a fixed worker ID, started with the clock 5 s back: told how long, then free", async () => {
-      const clock = new WallClock();
-      const first = holder(fixed.options, clock);
-      await first.ask("start");
-      await first.ask("run");
-      await sleep(300);
-      await first.kill();
-      const stored = await record(7);
+    withClock(
+      "killed with -9, a fixed worker ID, started with the clock 5 s back: told how long, then free",
+      async () => {
+        const clock = new WallClock();
+        const first = holder(fixed.options, clock);
+        await first.ask("start");
+        await first.ask("run");
+        await sleep(300);
+        await first.kill();
+        const stored = await record(7);
 
-      const second = await setBackFor(fixed.options, clock, stored);
-      const refusal = await second.ask("start").then(
-        () => undefined,
-        (error: unknown) => error,
-      );
-      if (!(refusal instanceof HolderError)) throw new Error("It was not refused.");
-      expect(refusal.code).toBe("CLOCK_ROLLBACK");
-      const behind = refusal.details.behindMs ?? 0;
-      expect(behind).toBeGreaterThan(0);
-      expect(behind).toBeLessThanOrEqual(5000);
-      // The window that has yet to pass, on top of the time that the clock has to make up, less what the answer took.
-      expect(refusal.details.refusal).toMatchObject({ workerId: 7, freeAt: stored.until });
-      expect(refusal.details.retryAfterMs).toBeGreaterThan(0);
-      expect(refusal.details.retryAfterMs).toBeLessThanOrEqual(behind + stored.until - stored.seenClock);
-      const kept = await record(7);
-      const { state, marked } = kept;
-      expect(kept).toEqual({ ...stored, state, ...(marked !== undefined && { marked }) });
+        const second = await setBackFor(fixed.options, clock, stored);
+        const refusal = await second.ask("start").then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        if (!(refusal instanceof HolderError)) throw new Error("It was not refused.");
+        expect(refusal.code).toBe("CLOCK_ROLLBACK");
+        const behind = refusal.details.behindMs ?? 0;
+        expect(behind).toBeGreaterThan(0);
+        expect(behind).toBeLessThanOrEqual(5000);
+        // The window that has yet to pass, on top of the time that the clock has to make up, less what the answer took.
+        expect(refusal.details.refusal).toMatchObject({ workerId: 7, freeAt: stored.until });
+        expect(refusal.details.retryAfterMs).toBeGreaterThan(0);
+        expect(refusal.details.retryAfterMs).toBeLessThanOrEqual(behind + stored.until - stored.seenClock);
+        const kept = await record(7);
+        const { state, marked } = kept;
+        expect(kept).toEqual({ ...stored, state, ...(marked !== undefined && { marked }) });
 
-      clock.set(0);
-      const third = holder(fixed.options, clock);
-      await third.ask("start");
-      await third.ask("make", { count: 3000 });
-      await third.ask("close");
-      expectDistinct();
-      expect(await record(7)).toMatchObject({ clean: true, fence: stored.fence + 1 });
-    });
+        clock.set(0);
+        const third = holder(fixed.options, clock);
+        await third.ask("start");
+        await third.ask("make", { count: 3000 });
+        await third.ask("close");
+        expectDistinct();
+        expect(await record(7)).toMatchObject({ clean: true, fence: stored.fence + 1 });
+      },
+    );
 
     test("stopped past its window while another takes the worker ID: the woken one makes nothing more on it", async () => {
       const options = { ...fixed.options, window: 1000, onLost: "stop" };
@@ -295,7 +342,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       expectDistinct();
     });
 
-    test("the clock jumps 1 h ahead and back: nothing of the future is leased, and IDs go on", async () => {
+    withClock("the clock jumps 1 h ahead and back: nothing of the future is leased, and IDs go on", async () => {
       const clock = new WallClock();
       const one = holder({ window: 1500 }, clock);
       const begun = await one.ask("start");
@@ -333,28 +380,33 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       expect(ended.until).toBeGreaterThanOrEqual(made.until);
     });
 
-    test("the clock goes back while it runs: it continues within the memory, and tells or switches beyond", async () => {
-      const clock = new WallClock();
-      const one = holder({ window: 5000 }, clock);
-      await one.ask("start");
-      await one.ask("run");
-      for (const offset of [-1, -4, -2, -8, 0]) {
+    withClock(
+      "the clock goes back while it runs: it continues within the memory, and tells or switches beyond",
+      async () => {
+        const clock = new WallClock();
+        const one = holder({ window: 5000 }, clock);
+        await one.ask("start");
+        await one.ask("run");
+        for (const offset of [-1, -4, -2, -8, 0]) {
+          await sleep(250);
+          clock.set(offset);
+        }
         await sleep(250);
-        clock.set(offset);
-      }
-      await sleep(250);
-      const state = await one.ask("pause");
-      const actions = state.events.filter(({ name: event }) => event === "clock.rollback").map(({ action }) => action);
-      expect(actions).toContain("continue");
-      expect(actions).not.toContain("switch");
-      expect(state.failures).not.toHaveProperty("LEASE_LOST");
-      await one.ask("close");
-      expect(expectDistinct()).toBeGreaterThan(1000);
-      // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
-      const ended = await record(state.workerId);
-      expect(ended.clean).toBe(false);
-      expect(ended.until).toBeGreaterThanOrEqual(state.until);
-    });
+        const state = await one.ask("pause");
+        const actions = state.events
+          .filter(({ name: event }) => event === "clock.rollback")
+          .map(({ action }) => action);
+        expect(actions).toContain("continue");
+        expect(actions).not.toContain("switch");
+        expect(state.failures).not.toHaveProperty("LEASE_LOST");
+        await one.ask("close");
+        expect(expectDistinct()).toBeGreaterThan(1000);
+        // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
+        const ended = await record(state.workerId);
+        expect(ended.clean).toBe(false);
+        expect(ended.until).toBeGreaterThanOrEqual(state.until);
+      },
+    );
 
     test("crash and restart, again and again: the same few worker IDs serve for ever", async () => {
       const used = new Set<number>();

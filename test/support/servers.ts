@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
@@ -31,6 +31,21 @@ export async function freePort(): Promise<number> {
     await once(server.close(), "close");
     return port;
   }
+}
+
+/**
+ * Why tests cannot start a server program, or undefined. `npm test` installs it where it may; under CI nothing is skipped.
+ * `packages`: those of Debian that bring it.
+ */
+export function whyMissing(name: string, isThere: () => boolean, packages: string): string | undefined {
+  if (process.platform !== "linux") return `run the tests on Linux, where they start ${name}`;
+  if (process.env["CI"] !== undefined || isThere()) return undefined;
+  return `${name} is not installed: as root, apt-get install --no-install-recommends ${packages}`;
+}
+
+/** Whether there is a program of this name. */
+export function isProgram(name: string): boolean {
+  return spawnSync(name, ["--version"], { stdio: "ignore" }).error === undefined;
 }
 
 /** A server of a test's own. */

@@ -4,6 +4,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 export interface Subject {
   /** Where the holders find it. */
   readonly url: string;
+  /** In which they lease. Default: `namespace`. */
+  readonly namespace?: string;
   /** A view on it for the test itself, to read back what was persisted. */
   readonly registry: Registry;
   /** What else has to stand in a holder's environment. */
@@ -11,7 +13,7 @@ export interface Subject {
   stop(): Promise<void>;
 }
 
-/** The namespace in which its holders lease. */
+/** The namespace in which its holders lease, where the store is the test's alone. */
 export const namespace = "orders";
 
 /** A registry on a server of the test's own, which ends with it. */

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,7 +7,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { zooKeeperRegistry } from "../../src/registries/zookeeper/registry.ts";
 import { blackHole, FaultProxy } from "./fault-proxy.ts";
 import type { WallClock } from "./holder.ts";
-import { ask, freePort, ServerProcess } from "./servers.ts";
+import { ask, freePort, isProgram, ServerProcess, whyMissing } from "./servers.ts";
+import type { Program } from "./store-server.ts";
 
 /** Until an ensemble has to serve, ms. */
 const patience = 60_000;
@@ -18,11 +18,12 @@ const beside = ["slf4j-simple", "netty-codec", "netty-resolver", "netty-transpor
   (name) => `/usr/share/java/${name}.jar`,
 );
 
-/** Why there is no ZooKeeper to start, or undefined. `npm test` installs one where it may; under CI nothing is skipped. */
-export const zooKeeperMissing: string | undefined =
-  process.env["CI"] === undefined && (!existsSync(jar) || spawnSync("java", ["-version"]).error !== undefined)
-    ? "ZooKeeper is not installed: as root, apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
-    : undefined;
+/** Why there is no ZooKeeper to start, or undefined. */
+export const zooKeeperMissing: string | undefined = whyMissing(
+  "ZooKeeper",
+  () => existsSync(jar) && isProgram("java"),
+  "libzookeeper-java default-jre-headless",
+);
 
 /** What else each server is to have. */
 interface Setting {
@@ -210,6 +211,9 @@ export class ZooKeeper {
     await Promise.all(this.#links.map((link) => link.stop()));
   }
 }
+
+/** As a program that a test can start. */
+export const zooKeeperProgram: Program<ZooKeeper> = { missing: zooKeeperMissing, start: () => ZooKeeper.start() };
 
 /** A registry at a ZooKeeper URL. */
 export function openZooKeeper(url: string, operationTimeout = 5000): Promise<Registry> {
