@@ -75,19 +75,20 @@ export const removals: readonly ConformanceCheck[] = [
       await trial.pin(9, "kept", { ip: "192.0.2.9", usedUntil });
       await trial.released(given);
       await remove(trial);
-      const { quarantineUntil = 0, quarantineEnd, id } = await trial.init(brief);
+      // On a slow store, these windows have passed by now: then the end is all that is left of the quarantine.
+      const { quarantineEnd: end = 0, quarantineUntil = end, id } = await trial.init(brief);
       const ends = [given.grant.until, crashed.grant.until, usedUntil];
-      ensure(quarantineUntil >= Math.max(...ends), `a quarantine until ${Math.max(...ends)}`, quarantineUntil);
-      equal(quarantineEnd, quarantineUntil, "the end of the quarantine");
+      ensure(end >= Math.max(...ends), `a quarantine until ${Math.max(...ends)}`, end);
+      equal(quarantineUntil, end, "the end of the quarantine");
       // The registry has forgotten these windows: no operator's word brings them back.
       const { era } = await known(trial);
       await trial.registry.endQuarantine?.({ namespace: trial.namespace, era }).catch(() => undefined);
       const after = await known(trial);
-      const isOver = after.quarantineUntil === undefined && (await trial.registry.ping()).clock >= quarantineUntil;
-      if (!isOver) equal(after.quarantineUntil, quarantineUntil, "the quarantine after an operator ended it");
-      await trial.passed(quarantineUntil);
+      const isOver = after.quarantineUntil === undefined && (await trial.registry.ping()).clock >= end;
+      if (!isOver) equal(after.quarantineUntil, end, "the quarantine after an operator ended it");
+      await trial.passed(end);
       const next = await trial.claim({ workerId: 7, window: short });
-      ensure(next.grant.from >= quarantineUntil, `a window from ${quarantineUntil} on`, next.grant.from);
+      ensure(next.grant.from >= end, `a window from ${end} on`, next.grant.from);
       ensure(next.grant.fence > crashed.grant.fence, `a fence above ${crashed.grant.fence}`, next.grant.fence);
       equal(next.grant.recents, undefined, "recents of the one before");
       equal((await known(trial)).id, id, "its id");
