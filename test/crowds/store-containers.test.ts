@@ -22,7 +22,7 @@ describe.skipIf(noEngine !== undefined)(
         ...["redis", "postgres"].map((store) => `test/faults/${store}-restart.test.ts`),
       ];
       results = await runTestsBeside(engine, args, { SNOWLEASE_CONTAINERS: "tags" });
-    });
+    }, 2 * patience);
     afterAll(() => engine?.stop());
 
     /** The tests in a suite whose title begins so. */
