@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -44,7 +44,7 @@ function isInstalled() {
 /** Compiles src/ to dist/, unless dist/ was made from just these sources. */
 export function ensureBuild() {
   const stamp = "node_modules/.snowlease-build";
-  const sources = hashOf(["tsconfig.json", "package-lock.json", ...filesIn("src")]);
+  const sources = hashOf(["tsconfig.json", "package-lock.json", ...filesIn("src"), ...filesIn("sql")]);
   if (existsSync("dist") && existsSync(stamp) && readFileSync(stamp, "utf8") === sources) return;
 
   say("compiling (tsc)");
@@ -55,9 +55,25 @@ export function ensureBuild() {
     rmSync(next, { recursive: true, force: true });
     fail("src/ does not compile; see the errors above", status);
   }
+  embedSql(next);
   rmSync("dist", { recursive: true, force: true });
   renameSync(next, "dist");
   writeFileSync(stamp, sources);
+}
+
+/** Puts the files of `sql/` into the compiled program, in the place of the module that reads them: a bundle has no such folder. */
+function embedSql(target) {
+  const files = filesIn("sql").map((file) => [relative("sql", file).replaceAll("\\", "/"), readFileSync(file, "utf8")]);
+  const lines = files.toSorted(([a], [b]) => (a < b ? -1 : 1)).map((file) => `  ${JSON.stringify(file)},`);
+  const module = `// Made by the build, of sql/.
+const texts = new Map([
+${lines.join("\n")}
+]);
+export function readSql(file) {
+  return texts.get(file);
+}
+`;
+  writeFileSync(join(target, "registries/sql-files.js"), module);
 }
 
 /**

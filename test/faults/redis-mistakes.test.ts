@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import type * as assets from "../../src/assets.ts";
+import type * as sqlFiles from "../../src/registries/sql-files.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, ClaimRequest, Grant, Lost, Registry, Renewal } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -11,8 +11,8 @@ import { openRedis, redisMissing, RedisServer } from "../support/redis.ts";
 /** What is put in place of a piece of a script before it is sent. */
 const mistake = vi.hoisted(() => ({ file: "", right: "", wrong: "" }));
 
-vi.mock("../../src/assets.ts", async (original) => {
-  const real = await original<typeof assets>();
+vi.mock("../../src/registries/sql-files.ts", async (original) => {
+  const real = await original<typeof sqlFiles>();
   return {
     ...real,
     readSql(file: string): string {

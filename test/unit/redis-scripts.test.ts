@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { readSql } from "../../src/assets.ts";
+import { readSql } from "../../src/registries/sql-files.ts";
 
 const filesIn = (folder: string): string[] =>
   readdirSync(new URL(`../../sql/${folder}`, import.meta.url))

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readStatements } from "../../src/assets.ts";
+import { readStatements } from "../../src/registries/sql-sections.ts";
 import { loadMigrations, loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 
 const root = join(import.meta.dirname, "../..");

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readStatements } from "../../src/assets.ts";
+import { readStatements } from "../../src/registries/sql-sections.ts";
 import { type SqliteConnection, type SqliteDriver, loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";

@@ -1,6 +1,6 @@
 import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../url.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { driverMissing } from "../driver-missing.ts";
 import { sameTarget } from "./client.ts";
 import type { RedisSettings } from "./address.ts";
 
@@ -79,12 +79,7 @@ async function loadDriver(): Promise<IoredisModule> {
   try {
     return (await import("ioredis")) as unknown as IoredisModule;
   } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      "A Redis registry needs a driver that is not installed: run `npm install ioredis redlock@4`.",
-      {},
-      { cause },
-    );
+    throw driverMissing("Redis", "ioredis redlock@4", cause);
   }
 }
 

@@ -1,5 +1,6 @@
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import { within } from "../deadline.ts";
+import { driverMissing } from "../driver-missing.ts";
 import type { RedisConnection } from "./connection.ts";
 
 /** The used part of redlock 4. */
@@ -29,8 +30,16 @@ export async function withLock(
   }
 }
 
+async function loadRedlock(): Promise<Redlock> {
+  try {
+    return ((await import("redlock")) as unknown as { default: Redlock }).default;
+  } catch (cause) {
+    throw driverMissing("Redis", "redlock@4", cause);
+  }
+}
+
 async function takeLock(connection: RedisConnection, name: string, deadline: number) {
-  const { default: Redlock } = (await import("redlock")) as unknown as { default: Redlock };
+  const Redlock = await loadRedlock();
   const lockers = new Redlock([await connection.client(deadline)], { retryCount: 10, retryDelay: 50, retryJitter: 50 });
   return lockers.lock(name, connection.operationTimeout);
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readSql } from "../../assets.ts";
+import { readSql } from "../sql-files.ts";
 import { lengthText } from "../../id/duration.ts";
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { assumedLimits } from "../../rule/limits.ts";

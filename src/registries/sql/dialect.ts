@@ -89,11 +89,9 @@ export interface Dialect {
   readonly kind: "mysql" | "oracle" | "postgres";
   /** For messages. */
   readonly title: string;
-  /** The driver's package. */
-  readonly driver: string;
   /** Where its certificates are named, for messages. Default: in the URL. */
   readonly certificates?: string;
-  /** Loads the driver, unless a ready client brings it. Rejects where it is not installed. */
+  /** Loads the driver, unless a ready client brings it. Rejects with DRIVER_MISSING. */
   load(client: object | undefined): Promise<unknown>;
   /** A connection that is not open yet. `driver`: the result of `load`. */
   connection(driver: unknown, target: SqlTarget): SqlConnection;

@@ -1,6 +1,6 @@
 import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
-import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
 import { tlsError } from "../client-tls.ts";
 import type { Dialect } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
@@ -76,7 +76,7 @@ export async function openDatabase(
   const [{ host, port } = { host: "localhost", port: 0 }] = servers;
   const where = whereOf(servers);
   const target = { ...settings, host, port, user, password, operationTimeout, client };
-  const driver = await driverOf(dialect, client);
+  const driver = await dialect.load(client);
   const patience = Math.min(operationTimeout / 3, longestGreeting);
   const connections = new SqlConnections(() => dialect.connection(driver, target), settings.poolSize, patience, clock);
   const statements = loadStatements(dialect.kind);
@@ -147,17 +147,4 @@ export async function openDatabase(
 
     close: () => connections.close(),
   };
-}
-
-async function driverOf(dialect: Dialect, client: object | undefined): Promise<unknown> {
-  try {
-    return await dialect.load(client);
-  } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      `A registry in ${dialect.title} needs a driver that is not installed: run \`npm install ${dialect.driver}\`.`,
-      {},
-      { cause },
-    );
-  }
 }

@@ -1,4 +1,4 @@
-import { readStatements } from "../../assets.ts";
+import { readStatements } from "../sql-sections.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import type { SqlStatement, SqlValue } from "./dialect.ts";
 

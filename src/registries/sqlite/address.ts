@@ -22,6 +22,6 @@ export const sqlite: StoreKind<"sqlite", PathParts> = {
       return false;
     }
   },
-  schema: async () => (await import("../../assets.ts")).readSql("sqlite/schema.sql").trimEnd(),
+  schema: async () => (await import("../sql-files.ts")).readSql("sqlite/schema.sql").trimEnd(),
   open: async (address, options) => (await import("./registry.ts")).sqliteRegistry({ path: address.path, ...options }),
 };

@@ -1,3 +1,4 @@
+import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
@@ -72,14 +73,19 @@ function loadBuiltin(): NativeConstructor | undefined {
 
 async function loadPackage(): Promise<NativeConstructor> {
   try {
-    return ((await import("libsql")) as unknown as { default: NativeConstructor }).default;
+    return ((await import(/* webpackIgnore: true */ "libsql")) as unknown as { default: NativeConstructor }).default;
   } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      "The embedded registry needs SQLite, and this Node has none: run `npm install libsql@0.5`, or use Node 22.13 or newer.",
-      {},
-      { cause },
-    );
+    try {
+      // It has machine code, which no bundle can have: so it lies beside the program.
+      return createRequire(process.argv[1] ?? process.execPath)("libsql") as NativeConstructor;
+    } catch {
+      throw new SnowleaseError(
+        "DRIVER_MISSING",
+        "The embedded registry needs SQLite, and this Node has none: run `npm install libsql@0.5`, or use Node 22.13 or newer.",
+        {},
+        { cause },
+      );
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { readSql } from "../../assets.ts";
+import { readSql } from "../sql-files.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { SqliteConnection } from "./driver.ts";
 

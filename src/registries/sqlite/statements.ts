@@ -1,4 +1,4 @@
-import { readStatements } from "../../assets.ts";
+import { readStatements } from "../sql-sections.ts";
 import type { SqliteConnection, SqliteRow, SqliteStatement } from "./driver.ts";
 
 /** The files of `sql/sqlite` that hold statements. */

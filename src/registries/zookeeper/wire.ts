@@ -3,11 +3,11 @@ import { connect as connectTls } from "node:tls";
 import type zookeeper from "node-zookeeper-client";
 import type { ServerAddress } from "../url.ts";
 import { monotonic, systemClock } from "../../lease/clock.ts";
-import { SnowleaseError } from "../../id/errors.ts";
 import type { ZooKeeperSettings } from "./address.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
 import { within } from "../deadline.ts";
+import { driverMissing } from "../driver-missing.ts";
 
 /*
  * node-zookeeper-client 1.1.3 and its faults. No other file knows this driver. What this file makes up for:
@@ -294,11 +294,6 @@ export async function loadDriver(): Promise<ZooKeeperDriver> {
   try {
     return (await import("node-zookeeper-client")).default as ZooKeeperDriver;
   } catch (cause) {
-    throw new SnowleaseError(
-      "DRIVER_MISSING",
-      "A ZooKeeper registry needs a driver that is not installed: run `npm install node-zookeeper-client@1.1.3`.",
-      {},
-      { cause },
-    );
+    throw driverMissing("ZooKeeper", "node-zookeeper-client@1.1.3", cause);
   }
 }

@@ -12,6 +12,7 @@ import {
   Unconfirmed,
 } from "../dialect.ts";
 import { whereOf } from "../../url.ts";
+import { driverMissing } from "../../driver-missing.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { checkCluster, checkPrimaries, clusterOf, goesOn, isClusterNode } from "./cluster.ts";
@@ -28,11 +29,14 @@ const idleTimeout = 60;
 export const mysql: Dialect = {
   kind: "mysql",
   title: "MySQL",
-  driver: "mysql2",
   meaningOf,
 
   async load() {
-    return (await import("mysql2")).default;
+    try {
+      return (await import("mysql2")).default;
+    } catch (cause) {
+      throw driverMissing("MySQL", "mysql2", cause);
+    }
   },
 
   connection: (driver, target) => new MysqlConnection(driver as MysqlDriver, target),

@@ -15,6 +15,7 @@ import {
   type SqlValue,
 } from "../dialect.ts";
 import { Beaten } from "../../compare-and-set/store.ts";
+import { driverMissing } from "../../driver-missing.ts";
 import { named, placeholder, sessionStatements } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";
 
@@ -41,11 +42,14 @@ export const oracle: Dialect = {
   kind: "oracle",
   title: "Oracle",
   certificates: "name authorities in NODE_EXTRA_CA_CERTS, or a wallet in `tlsCa`",
-  driver: "oracledb",
   meaningOf,
 
   async load() {
-    return (await import("oracledb")).default;
+    try {
+      return (await import("oracledb")).default;
+    } catch (cause) {
+      throw driverMissing("Oracle", "oracledb", cause);
+    }
   },
 
   connection: (driver, target) => new OracleConnection(driver as OracleDriver, target),

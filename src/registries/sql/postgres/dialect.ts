@@ -12,6 +12,7 @@ import {
   Unconfirmed,
   type SqlValue,
 } from "../dialect.ts";
+import { driverMissing } from "../../driver-missing.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
 import { meaningOf } from "./errors.ts";
@@ -29,11 +30,14 @@ const statement = sessionStatements("postgres");
 export const postgres: Dialect = {
   kind: "postgres",
   title: "PostgreSQL",
-  driver: "pg",
   meaningOf,
 
   async load(client) {
-    return client ?? (await import("pg")).default;
+    try {
+      return client ?? (await import("pg")).default;
+    } catch (cause) {
+      throw driverMissing("PostgreSQL", "pg", cause);
+    }
   },
 
   connection: (driver, target) => new PostgresConnection(driver as PgDriver, target),
