@@ -464,8 +464,11 @@ async function begin(world: World): Promise<void> {
   await send("DELETE", "/v1/orders/pins", { workerIds: [5] });
   await send("POST", "/v1/orders/prune", { before: Date.now() });
   await send("POST", "/v1/orders/ids", {});
-  const [, era] = /"era":"([^"]*)"/.exec(await send("GET", "/v1/orders", {})) ?? [];
-  await send("POST", "/v1/orders/quarantine/end", { era });
+  const eraOf = async (path: string): Promise<string | undefined> =>
+    /"era":"([^"]*)"/.exec(await send("GET", path, {}))?.[1];
+  await send("POST", "/v1/orders/quarantine/end", { era: await eraOf("/v1/orders") });
+  await send("PUT", "/v1/gone", { layout: layouts.westid.fingerprint });
+  await send("POST", "/v1/gone/remove", { era: await eraOf("/v1/gone"), iKnow: true });
   for (const path of ["", "/scope", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
     await send("GET", `/v1/orders${path}`, {});
   }
