@@ -77,6 +77,7 @@ function node(line) {
       "e2e/cli-assign",
       "e2e/cli-ids",
       "e2e/exec.test",
+      "e2e/jest",
       "e2e/runtime",
     ],
   };

@@ -1,10 +1,11 @@
 // What every script needs before it can do its job. Plain Node: this runs in a clone where nothing is installed yet.
 
 import { spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { complete } from "./complete.mjs";
+import { filesIn, hashOf } from "./files.mjs";
 
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 
@@ -44,7 +45,8 @@ function isInstalled() {
 /** Compiles src/ to dist/, unless dist/ was made from just these sources. */
 export function ensureBuild() {
   const stamp = "node_modules/.snowlease-build";
-  const sources = hashOf(["tsconfig.json", "package-lock.json", ...filesIn("src"), ...filesIn("sql")]);
+  const makers = ["package.json", "package-lock.json", "tsconfig.json", "scripts/complete.mjs", "scripts/vendor.mjs"];
+  const sources = hashOf([...makers, ...filesIn("src"), ...filesIn("sql")]);
   if (existsSync("dist") && existsSync(stamp) && readFileSync(stamp, "utf8") === sources) return;
 
   say("compiling (tsc)");
@@ -55,25 +57,15 @@ export function ensureBuild() {
     rmSync(next, { recursive: true, force: true });
     fail("src/ does not compile; see the errors above", status);
   }
-  embedSql(next);
+  try {
+    complete(root, next);
+  } catch (error) {
+    rmSync(next, { recursive: true, force: true });
+    throw error;
+  }
   rmSync("dist", { recursive: true, force: true });
   renameSync(next, "dist");
   writeFileSync(stamp, sources);
-}
-
-/** Puts the files of `sql/` into the compiled program, in the place of the module that reads them: a bundle has no such folder. */
-function embedSql(target) {
-  const files = filesIn("sql").map((file) => [relative("sql", file).replaceAll("\\", "/"), readFileSync(file, "utf8")]);
-  const lines = files.toSorted(([a], [b]) => (a < b ? -1 : 1)).map((file) => `  ${JSON.stringify(file)},`);
-  const module = `// Made by the build, of sql/.
-const texts = new Map([
-${lines.join("\n")}
-]);
-export function readSql(file) {
-  return texts.get(file);
-}
-`;
-  writeFileSync(join(target, "registries/sql-files.js"), module);
 }
 
 /**
@@ -126,19 +118,6 @@ function run(command, args) {
 
 function say(message) {
   console.error(`snowlease: ${message}`);
-}
-
-/** The files in a folder and in those below it. */
-export function filesIn(folder) {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-}
-
-/** A hash of names and contents. */
-export function hashOf(files) {
-  const hash = createHash("sha256");
-  for (const file of files) hash.update(`${file}\0`).update(readFileSync(file));
-  return hash.digest("hex");
 }
 
 function readJson(file) {

@@ -5,12 +5,13 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { filesIn, hashOf } from "./files.mjs";
 import { gate, rest } from "./gate.mjs";
 import { prepareKubernetesApi } from "./kubernetes-api.mjs";
 import { allPackages } from "./packages.mjs";
 import { platforms } from "./platforms.mjs";
 import { appendResult, readIfThere, readResults, runProgram, runTests } from "./run-tests.mjs";
-import { ensureBuild, ensureDependencies, ensurePackages, fail, filesIn, hashOf } from "./setup.mjs";
+import { ensureBuild, ensureDependencies, ensurePackages, fail } from "./setup.mjs";
 import { printVerdict } from "./verdict.mjs";
 
 /** What is no test file, by name: arguments of Node, and more environment. */

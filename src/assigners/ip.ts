@@ -4,7 +4,14 @@ import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 
-type Interfaces = ReturnType<typeof networkInterfaces>;
+/** As of `networkInterfaces` of `node:os`, whose types a program may be without. */
+type Interfaces = Readonly<Record<string, readonly HostAddress[] | undefined>>;
+
+interface HostAddress {
+  readonly address: string;
+  readonly family: string;
+  readonly internal: boolean;
+}
 
 /**
  * The worker ID from the last bits of this host's address, as many as the layout has for worker IDs. Where the pool is smaller,

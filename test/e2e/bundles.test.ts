@@ -1,18 +1,14 @@
-import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { atTheEnd } from "../support/at-the-end.ts";
 import { Sandbox, withoutNotices } from "../support/cli.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { mariadbProgram, postgresProgram } from "../support/databases.ts";
-import { root } from "../support/markdown.ts";
+import { etcdProgram } from "../support/etcd.ts";
 import { redisProgram } from "../support/redis.ts";
+import { asTested, pack, sqlitePackages, UserProject } from "../support/user-project.ts";
 
 const minutes = 60_000;
-const folder = mkdtempSync(join(tmpdir(), "snowlease-bundles-"));
-atTheEnd(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A service that needs IDs. */
 const app = `import { snowlease } from "snowlease";
@@ -60,50 +56,12 @@ const bundlers: readonly Bundler[] = [
   },
 ];
 
-interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(cwd: string, command: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<Result> {
-  const [program = "", ...args] = command;
-  return new Promise((resolve) => {
-    execFile(program, args, { cwd, env, maxBuffer: 1 << 26 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
-
-async function done(cwd: string, command: readonly string[], env?: NodeJS.ProcessEnv): Promise<string> {
-  const { code, stdout, stderr } = await run(cwd, command, env);
+/** Bundles the service of a project, into `out`. */
+async function bundle(project: UserProject, { script, command }: Bundler): Promise<void> {
+  rmSync(project.path("out"), { recursive: true, force: true });
+  if (script !== undefined) project.write("build.mjs", script);
+  const { code, stdout, stderr } = await project.run(...command);
   expect(code, stdout + stderr).toBe(0);
-  return stdout;
-}
-
-/** A project with the package, the bundlers, and some drivers. */
-class Project {
-  readonly folder: string;
-
-  constructor(name: string) {
-    this.folder = join(folder, name);
-    mkdirSync(this.folder);
-    writeFileSync(join(this.folder, "package.json"), '{ "private": true }');
-    writeFileSync(join(this.folder, "app.mjs"), app);
-  }
-
-  async install(...packages: readonly string[]): Promise<void> {
-    const quiet = ["--prefer-offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
-    await done(this.folder, ["npm", "install", ...packages, ...quiet]);
-  }
-
-  /** Bundles the service, into `out` or a folder without packages. */
-  async bundle({ script, command }: Bundler, to?: string): Promise<void> {
-    rmSync(join(this.folder, "out"), { recursive: true, force: true });
-    if (script !== undefined) writeFileSync(join(this.folder, "build.mjs"), script);
-    await done(this.folder, command);
-    if (to !== undefined) cpSync(join(this.folder, "out"), to, { recursive: true });
-  }
 }
 
 /** Starts a registry in which the namespace exists; its URL. */
@@ -131,33 +89,37 @@ const stores: readonly Store[] = [
 ];
 
 describe("the library in one file", () => {
-  const withDrivers = new Project("drivers");
-  const without = new Project("plain");
+  const withDrivers = new UserProject();
+  const without = new UserProject();
 
   beforeAll(async () => {
-    const { devDependencies: ours } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-      readonly devDependencies: Readonly<Record<string, string>>;
-    };
-    const answer = await done(root, ["npm", "pack", "--json", "--pack-destination", folder]);
-    const [{ filename }] = JSON.parse(answer) as [{ readonly filename: string }];
-    const packages = [join(folder, filename), "esbuild@0.28.2", "webpack@5.113.0", "bun@1.4.5"];
-    const drivers = ["ioredis", "redlock", "pg", "mysql2"].map((name) => `${name}@${ours[name]}`);
-    await withDrivers.install(...packages, ...drivers);
-    await without.install(...packages);
+    const { file } = await pack();
+    const bundlerPackages = [asTested("esbuild"), "webpack@5.113.0", "bun@1.4.5"];
+    for (const [project, drivers] of [
+      [withDrivers, ["ioredis", "redlock", "pg", "mysql2"]],
+      [without, []],
+    ] as const) {
+      project.write("app.mjs", app);
+      await project.install(file, ...bundlerPackages, ...sqlitePackages, ...drivers.map(asTested));
+    }
   }, 5 * minutes);
 
   describe.each(bundlers)("by $name", (bundler) => {
     const main = join("out", bundler.file);
 
-    test("without any driver: it leases from a file and from a daemon, and says which driver is missing", async () => {
-      await without.bundle(bundler);
-      const registry = `sqlite:${join(folder, `${bundler.name}.db`)}`;
-      expect(await done(without.folder, ["node", main, registry])).toMatch(/^\d{19}\n$/);
+    test("without any driver: it leases from a file, a daemon and etcd, and says which driver is missing", async () => {
+      await bundle(without, bundler);
+      const registry = `sqlite:${without.path(`${bundler.name}.db`)}`;
+      expect(await without.read("node", main, registry)).toMatch(/^\d{19}\n$/);
       const daemon = await startDaemonProcess(registry);
       onTestFinished(async () => void (await daemon.end()));
-      expect(await done(without.folder, ["node", main, daemon.url])).toMatch(/^\d{19}\n$/);
+      expect(await without.read("node", main, daemon.url)).toMatch(/^\d{19}\n$/);
+      if (etcdProgram.missing === undefined) {
+        const url = await withNamespace(await etcdProgram.start());
+        expect(await without.read("node", main, url)).toMatch(/^\d{19}\n$/);
+      }
       for (const url of ["redis://127.0.0.1:1", "postgres://u@127.0.0.1:1/d", "mysql://u@127.0.0.1:1/d"]) {
-        const { code, stderr } = await run(without.folder, ["node", main, url]);
+        const { code, stderr } = await without.run("node", main, url);
         expect(code).not.toBe(0);
         expect(withoutNotices(stderr)).toMatch(/needs a driver that is not installed: run `npm install [\w @]+`/);
       }
@@ -165,24 +127,27 @@ describe("the library in one file", () => {
 
     if (bundler.lacksDrivers === true) {
       test("with drivers that it cannot load, it says so, and loads them beside it", async () => {
-        await withDrivers.bundle(bundler);
-        const { stderr } = await run(withDrivers.folder, ["node", main, "redis://127.0.0.1:1"]);
+        await bundle(withDrivers, bundler);
+        const { stderr } = await withDrivers.run("node", main, "redis://127.0.0.1:1");
         expect(stderr).toContain("A registry in Redis needs a driver that cannot be loaded (Dynamic require of ");
         const url = await withNamespace(await redisProgram.start());
-        await withDrivers.bundle({ ...bundler, command: [...bundler.command, "--packages=external"] });
-        expect(await done(withDrivers.folder, ["node", main, url])).toMatch(/^\d{19}\n$/);
+        await bundle(withDrivers, { ...bundler, command: [...bundler.command, "--packages=external"] });
+        expect(await withDrivers.read("node", main, url)).toMatch(/^\d{19}\n$/);
       });
       return;
     }
 
     describe("with drivers, alone in a folder", () => {
-      const alone = join(folder, `alone-${bundlers.indexOf(bundler)}`);
-      beforeAll(() => withDrivers.bundle(bundler, alone), 2 * minutes);
+      const alone = new UserProject();
+      beforeAll(async () => {
+        await bundle(withDrivers, bundler);
+        alone.copy(withDrivers.path("out"), "out");
+      }, 2 * minutes);
 
       for (const { name, missing, start } of stores) {
         test.skipIf(missing !== undefined)(`it leases from ${name}`, async () => {
           const url = await start();
-          expect(await done(alone, ["node", bundler.file, url])).toMatch(/^\d{19}\n$/);
+          expect(await alone.read("node", main, url)).toMatch(/^\d{19}\n$/);
         });
       }
     });

@@ -1,93 +1,23 @@
-import { execFile } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { atTheEnd } from "../support/at-the-end.ts";
 import { withoutNotices } from "../support/cli.ts";
 import { examplesFolder } from "../support/examples.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
+import { asTested, pack, type Packed, sqlitePackages, UserProject } from "../support/user-project.ts";
 
 const minutes = 60_000;
 const root = join(examplesFolder, "..");
-const folder = mkdtempSync(join(tmpdir(), "snowlease-package-"));
-atTheEnd(() => rmSync(folder, { recursive: true, force: true }));
-/** Somebody's project, in which nothing is but the package and TypeScript. */
-const app = join(folder, "app");
-const home = join(folder, "home");
-const registry = `sqlite:${join(folder, "registry.db")}`;
-
-interface Packed {
-  readonly filename: string;
-  readonly size: number;
-  readonly unpackedSize: number;
-  readonly files: readonly { readonly path: string; readonly mode: number }[];
-}
+/** Somebody's project, in which nothing is but the package. */
+const app = new UserProject({ SNOWLEASE_REGISTRY: "sqlite:registry.db" });
+const installed = (path: string): string => app.path(join("node_modules/snowlease", path));
 let packed: Packed;
-const installed = (path: string): string => join(app, "node_modules/snowlease", path);
-
-interface Result {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(cwd: string, env: NodeJS.ProcessEnv, [program = "", ...args]: readonly string[]): Promise<Result> {
-  return new Promise((resolve) => {
-    execFile(program, args, { cwd, env, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
-    });
-  });
-}
-
-/** Runs npm, on the cache and the settings of whoever runs the tests. */
-async function npm(cwd: string, ...args: string[]): Promise<string> {
-  const quiet = ["--prefer-offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
-  const result = await run(cwd, process.env, ["npm", ...args, ...quiet]);
-  expect(result, result.stderr).toMatchObject({ code: 0 });
-  return result.stdout;
-}
-
-/** Runs a program in that project, as a user who has nothing else. */
-function runThere(...command: string[]): Promise<Result> {
-  const own = { HOME: home, TMPDIR: folder, PATH: process.env["PATH"], npm_config_update_notifier: "false" };
-  return run(app, { ...own, SNOWLEASE_REGISTRY: registry }, command);
-}
-
-async function read(...command: string[]): Promise<string> {
-  const result = await runThere(...command);
-  expect({ ...result, stderr: withoutNotices(result.stderr) }, result.stdout).toMatchObject({ code: 0, stderr: "" });
-  return result.stdout;
-}
-
-function write(name: string, text: string): string {
-  writeFileSync(join(app, name), text);
-  return name;
-}
 
 beforeAll(async () => {
-  for (const path of [app, home]) mkdirSync(path);
-  const answer = await npm(root, "pack", "--json", "--pack-destination", folder);
-  [packed] = JSON.parse(answer) as [Packed];
-  write("package.json", '{ "name": "app", "private": true }');
-  const { devDependencies: ours } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
-    devDependencies: Record<string, string>;
-  };
-  const types = [`typescript@${ours["typescript"]}`, "oldest@npm:typescript@5.2", `@types/node@${ours["@types/node"]}`];
-  await npm(app, "install", "--ignore-scripts", join(folder, packed.filename), ...types);
-  console.log(
-    `${packed.filename}: ${packed.files.length} files, ${packed.size} bytes, ${packed.unpackedSize} unpacked`,
-  );
+  packed = await pack();
+  const { file, files, size, unpackedSize } = packed;
+  await app.install("--ignore-scripts", file, ...sqlitePackages);
+  console.log(`${files.length} files, ${size} bytes, ${unpackedSize} unpacked`);
 }, 5 * minutes);
 
 describe("the package", () => {
@@ -95,6 +25,8 @@ describe("the package", () => {
     const parts = [
       /^(?:CHANGELOG|LICENSE|README)(?:\.md)?$|^package\.json$/,
       /^dist\/[\w/-]+(?:\.d\.ts|\.js)$/,
+      /^dist\/cjs\/package\.json$/,
+      /^dist\/vendor\/(?:[\w-]+\.c?js|LICENSES\.txt)$/,
       /^(?:docs|examples)\/[\w/.-]+$/,
       /^deploy\/[\w/-]+\.(?:json|service|yaml|yml)$|^deploy\/Dockerfile$/,
       /^sql\/[\w/.-]+\.(?:lua|sql)$/,
@@ -129,16 +61,16 @@ describe("the package", () => {
 describe("installed in an empty project", () => {
   test("makes IDs in JavaScript, as a module and by require", async () => {
     const body = `snowlease().then(async (ids) => { console.log(ids.nextString()); await ids.close(); });`;
-    const module = write("app.mjs", `import { snowlease } from "snowlease";\n${body}`);
-    const common = write("app.cjs", `const { snowlease } = require("snowlease");\n${body}`);
-    for (const file of [module, common]) expect(await read("node", file)).toMatch(/^\d{19}\n$/);
+    const module = app.write("app.mjs", `import { snowlease } from "snowlease";\n${body}`);
+    const common = app.write("app.cjs", `const { snowlease } = require("snowlease");\n${body}`);
+    for (const file of [module, common]) expect(await app.read("node", file)).toMatch(/^\d{19}\n$/);
   });
 
   test("has each of its entries by import and by require, with the same in it", async () => {
     const { exports } = JSON.parse(readFileSync(installed("package.json"), "utf8")) as { exports: object };
     const names = Object.keys(exports).map((name) => name.replace(/^\./, "snowlease"));
     expect(names.length).toBeGreaterThan(3);
-    const file = write(
+    const file = app.write(
       "entries.mjs",
       `import { createRequire } from "node:module";
 for (const name of ${JSON.stringify(names)}) {
@@ -146,46 +78,19 @@ for (const name of ${JSON.stringify(names)}) {
   console.log(Object.keys(module).length > 0 && Object.keys(module).every((key) => module[key] === required[key]));
 }`,
     );
-    expect(await read("node", file)).toBe("true\n".repeat(names.length));
+    expect(await app.read("node", file)).toBe("true\n".repeat(names.length));
   });
 
   test("has a command", async () => {
-    expect(await read("npx", "--no-install", "snowlease", "id", "-n", "1")).toMatch(/^\d{19}\n$/);
+    expect(await app.read("npx", "--no-install", "snowlease", "id", "-n", "1")).toMatch(/^\d{19}\n$/);
     expect(
-      JSON.parse(await read("npx", "--no-install", "snowlease", "inspect", "1278549019894743040", "--json")),
+      JSON.parse(await app.read("npx", "--no-install", "snowlease", "inspect", "1278549019894743040", "--json")),
     ).toBeDefined();
   });
 
-  const sources = ["assigner.ts", "generator.ts", "journal.ts", "library.ts", "own-registry", "testing.ts"];
-  const all = "src/*.ts src/own-registry/*.ts";
-  const nodenext = "--module nodenext --target es2023 --outDir out --rewriteRelativeImportExtensions";
-  const bundler = "--module esnext --moduleResolution bundler --target es2023 --noEmit --allowImportingTsExtensions";
-  test.each([
-    ["by Node's rules, and runs", "typescript", `${nodenext} ${all}`],
-    ["by a bundler's rules", "typescript", `${bundler} ${all}`],
-    // It knows no extension of a source in an import.
-    [
-      "with the oldest compiler that has what its types need",
-      "oldest",
-      "--module nodenext --target es2022 --noEmit src/*.ts",
-    ],
-  ])(
-    "compiles in strict TypeScript, its types too, %s",
-    async (_, compiler, rest) => {
-      for (const name of sources) cpSync(join(examplesFolder, name), join(app, "src", name), { recursive: true });
-      writeFileSync(join(app, "src/package.json"), '{ "type": "module" }');
-      const strict = "--strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --types node";
-      await read("sh", "-c", `node node_modules/${compiler}/bin/tsc ${strict} ${rest}`);
-      if (!rest.includes("--outDir")) return;
-      writeFileSync(join(app, "out/package.json"), '{ "type": "module" }');
-      for (const name of ["library", "testing"]) expect(await read("node", `out/${name}.js`)).not.toBe("");
-    },
-    3 * minutes,
-  );
-
   const urls = ["redis://h", "mysql://h/d", "postgres://h/d", "oracle://h/d", "zookeeper://h"];
   test.each(urls)("says what to install for %s", async (url) => {
-    const { code, stderr } = await runThere("npx", "--no-install", "snowlease", "id", "--registry", url);
+    const { code, stderr } = await app.run("npx", "--no-install", "snowlease", "id", "--registry", url);
     expect(code).toBe(2);
     expect(stderr).toMatch(/^snowlease: DRIVER_MISSING: .*run `npm install [\w@. -]+`\.?\n$/);
   });
@@ -194,28 +99,78 @@ for (const name of ${JSON.stringify(names)}) {
     const redis = await RedisServer.start();
     onTestFinished(() => redis.remove());
     const flags = ["--registry", redis.url(), "--namespace", "orders"];
-    const { stderr } = await runThere("npx", "--no-install", "snowlease", "init", "--new", ...flags);
+    const { stderr } = await app.run("npx", "--no-install", "snowlease", "init", "--new", ...flags);
     const [, advice = ""] = /`npm install ([^`]+)`/.exec(stderr) ?? [];
-    await npm(app, "install", "--ignore-scripts", ...advice.split(" "));
-    await read("npx", "--no-install", "snowlease", "init", "--new", ...flags);
-    expect(await read("npx", "--no-install", "snowlease", "id", "-n", "1", ...flags)).toMatch(/^\d{19}\n$/);
+    await app.install("--ignore-scripts", ...advice.split(" "));
+    await app.read("npx", "--no-install", "snowlease", "init", "--new", ...flags);
+    expect(await app.read("npx", "--no-install", "snowlease", "id", "-n", "1", ...flags)).toMatch(/^\d{19}\n$/);
   });
 
-  test("without its optional dependency has Node's own SQLite, or says what there is to do", async () => {
-    const libsql = join(app, "node_modules/libsql");
-    renameSync(libsql, join(folder, "libsql"));
-    onTestFinished(() => renameSync(join(folder, "libsql"), libsql));
-    const { code, stdout, stderr } = await runThere("npx", "--no-install", "snowlease", "id", "-n", "1");
-    const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-    if (major > 22 || (major === 22 && minor >= 13)) {
-      expect({ code, stdout, stderr }).toEqual({
-        code: 0,
-        stdout: expect.stringMatching(/^\d{19}\n$/) as string,
-        stderr: "",
-      });
-      return;
+  test("has Node's own SQLite, or says what there is to do", async () => {
+    const away = app.path("libsql");
+    const libsql = app.path("node_modules/libsql");
+    if (sqlitePackages.length > 0) {
+      renameSync(libsql, away);
+      onTestFinished(() => renameSync(away, libsql));
     }
-    expect(code).toBe(2);
-    expect(stderr).toMatch(/^snowlease: DRIVER_MISSING: .*`npm install libsql@0\.5`, or use Node 22\.13 or newer\.\n$/);
+    const { code, stdout, stderr } = await app.run("npx", "--no-install", "snowlease", "id", "-n", "1");
+    const text = /^snowlease: DRIVER_MISSING: .*`npm install libsql@0\.5`, or use Node 22\.13 or newer\.\n$/;
+    expect({ code, stdout, stderr: withoutNotices(stderr) }).toEqual(
+      sqlitePackages.length === 0
+        ? { code: 0, stdout: expect.stringMatching(/^\d{19}\n$/) as string, stderr: "" }
+        : { code: 2, stdout: "", stderr: expect.stringMatching(text) as string },
+    );
+  });
+});
+
+describe("what a service installs", () => {
+  /** Which driver its store needs. */
+  const stores = [
+    ["a daemon, etcd, Kubernetes, or a file on Node 22.13 and newer"],
+    ["a file on an older Node", "libsql"],
+    ["Redis", "ioredis", "redlock"],
+    ["PostgreSQL", "pg"],
+    ["MySQL or MariaDB", "mysql2"],
+    ["Oracle", "oracledb"],
+    ["ZooKeeper", "node-zookeeper-client"],
+  ] as const;
+
+  interface Weight {
+    readonly store: string;
+    readonly packages: number;
+    readonly megabytes: number;
+  }
+
+  async function weigh([store, ...drivers]: readonly [string, ...string[]]): Promise<Weight> {
+    const project = new UserProject();
+    await project.install("--ignore-scripts", packed.file, ...drivers.map(asTested));
+    const files = readdirSync(project.path("node_modules"), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name));
+    const bytes = files.reduce((sum, file) => sum + statSync(file).size, 0);
+    const packages = files.filter((file) => /node_modules\/(?:@[^/]+\/)?[^/]+\/package\.json$/.test(file)).length;
+    return { store, packages, megabytes: Math.round(bytes / 1e5) / 10 };
+  }
+
+  test(
+    "is this package and the driver of its store, and is small",
+    async () => {
+      const weights: Weight[] = [];
+      for (const store of stores) weights.push(await weigh(store));
+      console.table(weights);
+      expect(weights[0]).toMatchObject({ packages: 1 });
+      // SQLite for an older Node is machine code.
+      const others = weights.filter(({ store }) => store !== "a file on an older Node");
+      expect(others.filter(({ megabytes }) => megabytes > 12)).toEqual([]);
+    },
+    5 * minutes,
+  );
+
+  test("names each package that is compiled in, with its licence", () => {
+    const text = readFileSync(installed("dist/vendor/LICENSES.txt"), "utf8");
+    for (const name of ["hono", "pino", "prom-client", "sorted-btree", "zod"]) {
+      expect(text).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+ \\((?:MIT|Apache-2\\.0)\\)$`, "m"));
+    }
+    expect(text.match(/^MIT License|^The MIT License|Apache License/gm)?.length).toBeGreaterThan(5);
   });
 });

@@ -135,6 +135,20 @@ describe("the library", () => {
     return files.flatMap(made);
   }
 
+  test("is the same by import and by require()", async () => {
+    linkPackage();
+    const program = join(sandbox.work, "both.mjs");
+    writeFileSync(
+      program,
+      `import { createRequire } from "node:module";
+      import * as imported from "snowlease";
+      const required = createRequire(import.meta.url)("snowlease");
+      console.log(Object.keys(imported).filter((name) => imported[name] !== required[name]));`,
+    );
+    const running = sandbox.started(spawn(process.execPath, [program], sandbox.surroundings()));
+    expect(await running.ended).toMatchObject({ code: 0, stdout: "[]\n" });
+  });
+
   test.each(["a file", "a daemon"])("holders, and those after they were killed, make no ID twice: %s", async (kind) => {
     const registry = kind === "a file" ? sandbox.registry : await daemonOnNode();
     const first = await generation(registry, ["a", "b"], "SIGKILL");

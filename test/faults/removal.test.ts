@@ -182,7 +182,8 @@ async function claims(registry: Registry, granted: ClaimedWindow[]): Promise<voi
       if (i % 2 === 0)
         await registry.release({ ...keyOf(request, answer), clock: Date.now(), used: { until: answer.from } });
     } catch (error) {
-      return expectRefused(error);
+      // It waited for others, and the clock that it came with is old by now.
+      if (!isSnowleaseError(error, "CLOCK_SKEW")) return expectRefused(error);
     }
   }
 }

@@ -40,9 +40,10 @@ export async function expectFoundOut(
   onTestFinished(() => registry.close());
   await registry.init({ namespace, layout: layout.fingerprint, ...limits, new: true });
   const options = { registry: url, namespace, layout: "westid", window: 3000, onLost: "stop", pool: "0-2" } as const;
-  const older = await startMaker({ ...options, claimTimeout: 0 });
+  // Each has a number of its own: where the copy takes longer than a window, the first one is free meanwhile.
+  const older = await startMaker({ ...options, pool: "0-0", claimTimeout: 0 });
   await copy();
-  const forgotten = await startMaker({ ...options, claimTimeout: 0 });
+  const forgotten = await startMaker({ ...options, pool: "1-1", claimTimeout: 0 });
   await forgotten.made(100);
   const [ofOlder, ofForgotten] = [hear(older), hear(forgotten)];
   await putBack();

@@ -1,0 +1,103 @@
+// Makes of the compiled sources the program that is published: all that it needs is in it, and nothing else.
+
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative, resolve } from "node:path";
+import { filesIn } from "./files.mjs";
+import { vendor } from "./vendor.mjs";
+
+/**
+ * @param root the folder of package.json, absolute.
+ * @param target the folder of the compiled files, in `root`.
+ */
+export function complete(root, target) {
+  embedSql(target);
+  const files = filesIn(target);
+  const scripts = files.filter((file) => file.endsWith(".js"));
+  vendor(root, target, scripts);
+  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const entries = Object.values(exports).map((entry) => resolve(target, relative("dist", entry.default)));
+  // The other declarations name packages that are not installed where this is.
+  const types = reachedFrom(entries, ".d.ts");
+  for (const file of files) if (!scripts.includes(file) && !types.has(resolve(file))) rmSync(file);
+  for (const file of types) declareDisposable(file);
+  makeCommonJs(target, reachedFrom(entries, ".js"), types);
+}
+
+/** Puts the files of `sql/` in the place of the module that reads them: a bundle has no such folder. */
+function embedSql(target) {
+  const files = filesIn("sql").map((file) => [relative("sql", file).replaceAll("\\", "/"), readFileSync(file, "utf8")]);
+  const lines = files.toSorted(([a], [b]) => (a < b ? -1 : 1)).map((file) => `  ${JSON.stringify(file)},`);
+  const module = `// Made by the build, of sql/.
+const texts = new Map([
+${lines.join("\n")}
+]);
+export function readSql(file) {
+  return texts.get(file);
+}
+`;
+  writeFileSync(join(target, "registries/sql-files.js"), module);
+}
+
+/** The files that a program which imports the package comes to. */
+function reachedFrom(entries, extension) {
+  const found = new Set(entries.map((file) => file.replace(/\.js$/, extension)));
+  for (const file of found) {
+    for (const [, path] of readFileSync(file, "utf8").matchAll(/(?:from|import\() ?"(\.[^"]+\.[jt]s)"/g)) {
+      found.add(resolve(dirname(file), path.replace(/\.[jt]s$/, extension)));
+    }
+  }
+  return found;
+}
+
+/** Declares what a compiler has only with the types of Node, or from version 5.2 on for a newer target. */
+function declareDisposable(file) {
+  const text = readFileSync(file, "utf8");
+  if (!/asyncDispose|AsyncDisposable/.test(text)) return;
+  const declaration = `declare global {
+    interface SymbolConstructor {
+        readonly asyncDispose: unique symbol;
+    }
+    interface AsyncDisposable {
+        [Symbol.asyncDispose](): PromiseLike<void>;
+    }
+}
+`;
+  writeFileSync(file, text + declaration);
+}
+
+/**
+ * Makes the library once more, in `cjs/`, for programs whose `require` takes no ES module: Jest, and Node before 22.12. Node and bundlers that can do
+ * with one have one for both ways to import it: package.json says so, by `module-sync`.
+ */
+function makeCommonJs(target, scripts, types) {
+  const folder = resolve(target, "cjs");
+  const there = (file) => join(folder, relative(target, file));
+  const require = createRequire(import.meta.url);
+  require("esbuild").buildSync({
+    entryPoints: [...scripts],
+    outbase: target,
+    outdir: folder,
+    format: "cjs",
+    platform: "node",
+    target: "node20",
+    charset: "utf8",
+    // Jest has no `import()`.
+    supported: { "dynamic-import": false },
+    logLevel: "error",
+  });
+  // Files that are beside the program, and packages in CommonJS, are there once.
+  for (const file of scripts) {
+    const from = dirname(there(file));
+    const path = (name) => JSON.stringify(relative(from, resolve(dirname(file), name)).replaceAll("\\", "/"));
+    const url = `require("node:url").pathToFileURL(require("node:path").join(__dirname, ${path(file)})).href`;
+    const text = readFileSync(there(file), "utf8")
+      .replace("const import_meta = {};", `const import_meta = { url: ${url} };`)
+      // A module of ours has its exports and no others.
+      .replaceAll(/__toESM\((require\("\.[^"]+"\))(?:, 1)?\)/g, "$1")
+      .replaceAll(/require\("(\.[^"]+\.cjs)"\)/g, (_, name) => `require(${path(name)})`);
+    writeFileSync(there(file), text);
+  }
+  for (const file of types) cpSync(file, there(file));
+  writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
+}

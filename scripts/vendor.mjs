@@ -1,0 +1,113 @@
+// Puts the packages that src/ imports into the compiled program: a service that installs Snowlease installs no other package but the driver of
+// its store. Drivers are no part of this: src/ imports them by `import()`.
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+
+/** What stays in CommonJS: packages that `require` modules of Node, which an ES module cannot do; and zod, so that `cjs/` needs no second copy of it. */
+const commonJs = new Set(["pino", "prom-client", "zod"]);
+
+/**
+ * Makes a file in `vendor/` of each package that the compiled files import, with what they use of it, and has them import that file.
+ * @param root the folder of package.json, absolute.
+ * @param target the folder of the compiled files, in `root`.
+ * @param files the compiled files, by their paths in `root`.
+ */
+export function vendor(root, target, files) {
+  const imports = importsOf(files);
+  const folder = join(target, "vendor");
+  mkdirSync(folder);
+  for (const [name, names] of imports) {
+    writeFileSync(join(folder, fileOf(name)), `export { ${[...names].join(", ")} } from ${JSON.stringify(name)};\n`);
+  }
+  const entries = [...imports.keys()];
+  const inputs = [
+    // What two of them use is there once.
+    ...bundle(
+      root,
+      folder,
+      entries.filter((name) => !commonJs.has(name)),
+      { format: "esm", splitting: true },
+    ),
+    ...bundle(
+      root,
+      folder,
+      entries.filter((name) => commonJs.has(name)),
+      { format: "cjs" },
+    ),
+  ];
+  for (const file of files) importFrom(folder, file);
+  writeFileSync(join(folder, "LICENSES.txt"), licences(root, inputs));
+}
+
+const pattern = /^import ([^;]+?) from "([^."][^"]*)";$/gm;
+const isNodes = (name) => name.startsWith("node:");
+const byName = (a, b) => (a < b ? -1 : 1);
+
+/** The names that are imported of each package, `default` for all of one in CommonJS. */
+function importsOf(files) {
+  const imports = new Map();
+  for (const file of files) {
+    for (const [, what, name] of readFileSync(file, "utf8").matchAll(pattern)) {
+      if (isNodes(name)) continue;
+      const names = /^\{(.*)\}$/s
+        .exec(what)?.[1]
+        .split(",")
+        .map((each) => each.trim().split(" ")[0]) ?? ["default"];
+      imports.set(name, new Set([...(imports.get(name) ?? []), ...names].toSorted(byName)));
+    }
+  }
+  return imports;
+}
+
+function fileOf(name) {
+  return `${name.replace("@", "").replaceAll("/", "-")}.${commonJs.has(name) ? "cjs" : "js"}`;
+}
+
+function importFrom(folder, file) {
+  const text = readFileSync(file, "utf8");
+  const changed = text.replace(pattern, (whole, what, name) => {
+    if (isNodes(name)) return whole;
+    const path = relative(dirname(file), join(folder, fileOf(name))).replaceAll("\\", "/");
+    return `import ${what} from "${path.startsWith(".") ? path : `./${path}`}";`;
+  });
+  if (changed !== text) writeFileSync(file, changed);
+}
+
+/** Replaces the entries by what they export; the files of packages that are in them. */
+function bundle(root, folder, names, format) {
+  // It is there only once the dependencies are installed.
+  const require = createRequire(import.meta.url);
+  const { metafile } = require("esbuild").buildSync({
+    ...format,
+    absWorkingDir: root,
+    entryPoints: names.map((name) => join(folder, fileOf(name))),
+    outdir: folder,
+    outExtension: format.format === "cjs" ? { ".js": ".cjs" } : {},
+    chunkNames: "shared-[hash]",
+    allowOverwrite: true,
+    bundle: true,
+    platform: "node",
+    target: "node20",
+    charset: "utf8",
+    legalComments: "none",
+    metafile: true,
+  });
+  for (const output of Object.keys(metafile.outputs)) {
+    if (format.format === "esm" && readFileSync(join(root, output), "utf8").includes("Dynamic require of")) {
+      throw new Error(`${output} requires a module of Node: add its package to \`commonJs\` in scripts/vendor.mjs.`);
+    }
+  }
+  return Object.keys(metafile.inputs);
+}
+
+/** Who made what is in `vendor/`, and on which terms it is passed on. */
+function licences(root, inputs) {
+  const folders = inputs.map((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0]);
+  const texts = [...new Set(folders.filter((each) => each !== undefined))].toSorted(byName).map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, path, "package.json"), "utf8"));
+    return `${name} ${version} (${license})\n\n${readFileSync(join(root, path, "LICENSE"), "utf8").trim()}\n`;
+  });
+  return `The files in this folder were made of the packages below.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`;
+}
