@@ -1,7 +1,7 @@
 // Makes of the compiled sources the program that is published: all that it needs is in it, and nothing else.
 
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { builtinModules, createRequire } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { filesIn } from "./files.mjs";
 import { vendor } from "./vendor.mjs";
@@ -15,13 +15,14 @@ export function complete(root, target) {
   const files = filesIn(target);
   const scripts = files.filter((file) => file.endsWith(".js"));
   vendor(root, target, scripts);
-  const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  const { exports, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const entries = Object.values(exports).map((entry) => resolve(target, relative("dist", entry.default)));
   // The other declarations name packages that are not installed where this is.
   const types = reachedFrom(entries, ".d.ts");
   for (const file of files) if (!scripts.includes(file) && !types.has(resolve(file))) rmSync(file);
   for (const file of types) declareDisposable(file);
   makeCommonJs(target, reachedFrom(entries, ".js"), types);
+  checkImports(target, Object.keys(peerDependencies));
 }
 
 /** Puts the files of `sql/` in the place of the module that reads them: a bundle has no such folder. */
@@ -95,9 +96,36 @@ function makeCommonJs(target, scripts, types) {
       .replace("const import_meta = {};", `const import_meta = { url: ${url} };`)
       // A module of ours has its exports and no others.
       .replaceAll(/__toESM\((require\("\.[^"]+"\))(?:, 1)?\)/g, "$1")
+      .replaceAll(/\s*\/\* webpackIgnore: true \*\/\s*/g, "")
+      // Bundlers leave out a driver that is not installed where its `require` stands in a `try`, not in a function there.
+      .replaceAll(/Promise\.resolve\(\)\.then\(\(\) => (__toESM\(require\("[^."][^"]*"\s*\)(?:, 1)?\))\)/g, "$1")
+      // A file that is named at run time may be of either kind.
+      .replaceAll(
+        /Promise\.resolve\(\)\.then\(\(\) => __toESM\(require\((\w+\([^"]+?\.href\s*\))\)(?:, 1)?\)\)/g,
+        "import($1)",
+      )
       .replaceAll(/require\("(\.[^"]+\.cjs)"\)/g, (_, name) => `require(${path(name)})`);
     writeFileSync(there(file), text);
   }
   for (const file of types) cpSync(file, there(file));
   writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
+}
+
+/** Fails where a file imports what is not there, or a package that is neither compiled in nor a driver. */
+function checkImports(target, drivers) {
+  const pattern =
+    /(?:^(?:import|export)\b(?:[^;"(=]*?\bfrom)? ?|\bimport\(\s*(?:\/\*.*?\*\/\s*)?|\brequire\()"([^"]+)"/gm;
+  const vendored = join(target, "vendor");
+  for (const file of filesIn(target)) {
+    if (!file.endsWith(".js") || file.startsWith(vendored)) continue;
+    const text = readFileSync(file, "utf8");
+    if (/import_meta = \{\}|then\(\(\) => __toESM/.test(text))
+      throw new Error(`${file} was compiled to what scripts/complete.mjs does not know.`);
+    for (const [, name] of text.matchAll(pattern)) {
+      const isThere = name.startsWith(".")
+        ? existsSync(resolve(dirname(file), name))
+        : builtinModules.includes(name.replace(/^node:/, "")) || drivers.includes(name);
+      if (!isThere) throw new Error(`${file} imports ${name}, which an installed package does not have.`);
+    }
+  }
 }

@@ -16,7 +16,7 @@ const commonJs = new Set(["pino", "prom-client", "zod"]);
  */
 export function vendor(root, target, files) {
   const imports = importsOf(files);
-  const folder = join(target, "vendor");
+  const folder = join(root, target, "vendor");
   mkdirSync(folder);
   for (const [name, names] of imports) {
     writeFileSync(join(folder, fileOf(name)), `export { ${[...names].join(", ")} } from ${JSON.stringify(name)};\n`);
@@ -25,20 +25,18 @@ export function vendor(root, target, files) {
   const inputs = [
     // What two of them use is there once.
     ...bundle(
-      root,
       folder,
       entries.filter((name) => !commonJs.has(name)),
       { format: "esm", splitting: true },
     ),
     ...bundle(
-      root,
       folder,
       entries.filter((name) => commonJs.has(name)),
       { format: "cjs" },
     ),
   ];
-  for (const file of files) importFrom(folder, file);
-  writeFileSync(join(folder, "LICENSES.txt"), licences(root, inputs));
+  for (const file of files) importFrom(join(target, "vendor"), file);
+  writeFileSync(join(folder, "LICENSES.txt"), licences(folder, inputs));
 }
 
 const pattern = /^import ([^;]+?) from "([^."][^"]*)";$/gm;
@@ -51,10 +49,14 @@ function importsOf(files) {
   for (const file of files) {
     for (const [, what, name] of readFileSync(file, "utf8").matchAll(pattern)) {
       if (isNodes(name)) continue;
-      const names = /^\{(.*)\}$/s
-        .exec(what)?.[1]
-        .split(",")
-        .map((each) => each.trim().split(" ")[0]) ?? ["default"];
+      if (!/^(?:\w+|\{[^}]*\})$/.test(what))
+        throw new Error(`${file} imports ${what} from ${name}: import names, or all of it by one.`);
+      const names = what.startsWith("{")
+        ? what
+            .slice(1, -1)
+            .split(",")
+            .map((each) => each.trim().split(" ")[0])
+        : ["default"];
       imports.set(name, new Set([...(imports.get(name) ?? []), ...names].toSorted(byName)));
     }
   }
@@ -76,14 +78,15 @@ function importFrom(folder, file) {
 }
 
 /** Replaces the entries by what they export; the files of packages that are in them. */
-function bundle(root, folder, names, format) {
+function bundle(folder, names, format) {
   // It is there only once the dependencies are installed.
   const require = createRequire(import.meta.url);
   const { metafile } = require("esbuild").buildSync({
     ...format,
-    absWorkingDir: root,
-    entryPoints: names.map((name) => join(folder, fileOf(name))),
-    outdir: folder,
+    // Paths in comments are relative to it: the folder's own name is another one each time.
+    absWorkingDir: folder,
+    entryPoints: names.map(fileOf),
+    outdir: ".",
     outExtension: format.format === "cjs" ? { ".js": ".cjs" } : {},
     chunkNames: "shared-[hash]",
     allowOverwrite: true,
@@ -95,7 +98,7 @@ function bundle(root, folder, names, format) {
     metafile: true,
   });
   for (const output of Object.keys(metafile.outputs)) {
-    if (format.format === "esm" && readFileSync(join(root, output), "utf8").includes("Dynamic require of")) {
+    if (format.format === "esm" && readFileSync(join(folder, output), "utf8").includes("Dynamic require of")) {
       throw new Error(`${output} requires a module of Node: add its package to \`commonJs\` in scripts/vendor.mjs.`);
     }
   }
@@ -103,11 +106,11 @@ function bundle(root, folder, names, format) {
 }
 
 /** Who made what is in `vendor/`, and on which terms it is passed on. */
-function licences(root, inputs) {
+function licences(folder, inputs) {
   const folders = inputs.map((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0]);
   const texts = [...new Set(folders.filter((each) => each !== undefined))].toSorted(byName).map((path) => {
-    const { name, version, license } = JSON.parse(readFileSync(join(root, path, "package.json"), "utf8"));
-    return `${name} ${version} (${license})\n\n${readFileSync(join(root, path, "LICENSE"), "utf8").trim()}\n`;
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, path, "package.json"), "utf8"));
+    return `${name} ${version} (${license})\n\n${readFileSync(join(folder, path, "LICENSE"), "utf8").trim()}\n`;
   });
   return `The files in this folder were made of the packages below.\n\n${texts.join(`\n${"-".repeat(80)}\n\n`)}`;
 }

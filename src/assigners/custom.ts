@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import type { AssignRequest, WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
@@ -63,10 +64,22 @@ async function inTime(
 
 async function load(file: string): Promise<unknown> {
   try {
-    return ((await import(pathToFileURL(file).href)) as { readonly default?: unknown }).default;
+    return (await importFile(file)).default;
   } catch (cause) {
     const message = `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`;
     throw configInvalid(message, cause);
+  }
+}
+
+async function importFile(file: string): Promise<{ readonly default?: unknown }> {
+  try {
+    return (await import(/* webpackIgnore: true */ pathToFileURL(file).href)) as { readonly default?: unknown };
+  } catch (cause) {
+    // Jest has no `import()`, but a `require` of its own.
+    if (!String((cause as NodeJS.ErrnoException).code).startsWith("ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING"))
+      throw cause;
+    const loaded: unknown = createRequire(file)(file);
+    return Object(loaded).__esModule === true ? (loaded as { readonly default?: unknown }) : { default: loaded };
   }
 }
 

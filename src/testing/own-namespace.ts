@@ -19,8 +19,9 @@ interface OwnNamespace {
  * module or a namespace stay as they are. Rejects with what the registry refuses the namespace with.
  */
 export async function ownNamespace(options: HolderOptions): Promise<OwnNamespace> {
-  const { registry, options: given = {} } = options;
-  if (registry === undefined || "namespace" in given) return { options, remove: async () => undefined };
+  const { registry, module, options: given = {} } = options;
+  if (registry === undefined || module !== undefined || "namespace" in given)
+    return { options, remove: async () => undefined };
   const namespace = newName("restarts");
   const { snowlease } = await import("../snowlease.ts");
   await snowlease.init({ ...given, registry, namespace, new: true });

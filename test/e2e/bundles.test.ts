@@ -11,7 +11,7 @@ import { asTested, pack, sqlitePackages, UserProject } from "../support/user-pro
 const minutes = 60_000;
 
 /** A service that needs IDs. */
-const app = `import { snowlease } from "snowlease";
+const app = (imports: string): string => `${imports}
 async function main() {
   const ids = await snowlease({ registry: process.argv[2], namespace: "orders" });
   console.log(ids.nextString());
@@ -40,12 +40,13 @@ interface Bundler {
   readonly lacksDrivers?: true;
 }
 
-const esbuild = (format: string, extension: string): readonly string[] =>
-  `npx esbuild app.mjs --bundle --platform=node --format=${format} --outfile=out/main.${extension}`.split(" ");
+const esbuild = (format: string, extension: string, source = "app.mjs"): readonly string[] =>
+  `npx esbuild ${source} --bundle --platform=node --format=${format} --outfile=out/main.${extension}`.split(" ");
 
 /** Each with no setting but for what it is to make. */
 const bundlers: readonly Bundler[] = [
   { name: "esbuild, CommonJS", command: esbuild("cjs", "cjs"), file: "main.cjs" },
+  { name: "esbuild, CommonJS of require()", command: esbuild("cjs", "cjs", "app.cjs"), file: "main.cjs" },
   { name: "esbuild, ESM", command: esbuild("esm", "mjs"), file: "main.mjs", lacksDrivers: true },
   { name: "webpack, CommonJS", command: ["node", "build.mjs"], script: webpackScript(false), file: "main.cjs" },
   { name: "webpack, ESM", command: ["node", "build.mjs"], script: webpackScript(true), file: "main.mjs" },
@@ -99,7 +100,8 @@ describe("the library in one file", () => {
       [withDrivers, ["ioredis", "redlock", "pg", "mysql2"]],
       [without, []],
     ] as const) {
-      project.write("app.mjs", app);
+      project.write("app.mjs", app('import { snowlease } from "snowlease";'));
+      project.write("app.cjs", app('const { snowlease } = require("snowlease");'));
       await project.install(file, ...bundlerPackages, ...sqlitePackages, ...drivers.map(asTested));
     }
   }, 5 * minutes);

@@ -60,12 +60,18 @@ test(
       expect(refused.message).toContain("needs a driver that is not installed: run \`npm install pg\`");
       await expect(snowlease({ registry: "sqlite:" + __dirname + "/package.json/r.db" })).rejects.toThrow(SnowleaseError);
     });
+    test("an assigner in a file", async () => {
+      require("node:fs").writeFileSync(__dirname + "/assigner.cjs", "module.exports = { name: 'mine', assign: async () => 5 };");
+      const ids = await snowlease({ registry: "memory:", assigner: __dirname + "/assigner.cjs" });
+      expect(ids.lease.workerId).toBe(5);
+      await ids.close();
+    });
     test("other entries", () => {
       expect(conformance.length).toBeGreaterThan(100);
       expect(typeof decideClaim).toBe("function");
     });
   `);
-    expect(report).toMatch(/^Tests: +5 passed, 5 total$/m);
+    expect(report).toMatch(/^Tests: +6 passed, 6 total$/m);
   },
 );
 

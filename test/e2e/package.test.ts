@@ -79,6 +79,10 @@ for (const name of ${JSON.stringify(names)}) {
 }`,
     );
     expect(await app.read("node", file)).toBe("true\n".repeat(names.length));
+    // As Jest has it, and Node before 22.12.
+    const listed = names.map((name) => `console.log(Object.keys(require("${name}")).toSorted().join())`).join("\n");
+    const lists = app.write("names.cjs", listed);
+    expect(await app.read("node", "--no-experimental-require-module", lists)).toBe(await app.read("node", lists));
   });
 
   test("has a command", async () => {
@@ -86,6 +90,26 @@ for (const name of ${JSON.stringify(names)}) {
     expect(
       JSON.parse(await app.read("npx", "--no-install", "snowlease", "inspect", "1278549019894743040", "--json")),
     ).toBeDefined();
+  });
+
+  test("has a daemon, which shows its page and its metrics, and a command that starts programs", async () => {
+    const file = app.write(
+      "daemon.mjs",
+      `import { spawn } from "node:child_process";
+import { once } from "node:events";
+const command = ["node_modules/snowlease/dist/cli/main.js", "daemon", "--json", "--listen", "127.0.0.1:0"];
+const daemon = spawn(process.execPath, command, { stdio: ["ignore", "pipe", "inherit"] });
+const [line] = await once(daemon.stdout, "data");
+const { url } = JSON.parse(String(line).split("\\n")[0]);
+const { ids } = await (await fetch(url + "/v1/orders/ids", { method: "POST" })).json();
+const [page, metrics] = await Promise.all(["/", "/metrics"].map(async (path) => (await fetch(url + path)).text()));
+console.log(ids.length, page.includes("<!doctype html>") || page.includes("<!DOCTYPE html>"), metrics.includes("snowlease_claims_total"));
+daemon.kill();
+await once(daemon, "exit");`,
+    );
+    expect((await app.run("node", file)).stdout).toBe("1 true true\n");
+    const exec = ["npx", "--no-install", "snowlease", "exec", "--", "sh", "-c", "echo $SNOWLEASE_WORKER_ID"];
+    expect(await app.read(...exec)).toMatch(/^\d+\n$/);
   });
 
   const urls = ["redis://h", "mysql://h/d", "postgres://h/d", "oracle://h/d", "zookeeper://h"];
@@ -158,6 +182,21 @@ describe("what a service installs", () => {
       const weights: Weight[] = [];
       for (const store of stores) weights.push(await weigh(store));
       console.table(weights);
+      // The page says the same, as far as the drivers' packages have not changed since.
+      const told = [
+        ...readFileSync(join(root, "docs/library.md"), "utf8").matchAll(
+          /^\| .* \| `snowlease\b.*` \| (\d+) \| (\d+) \|$/gm,
+        ),
+      ];
+      const byWeight = (a: readonly number[], b: readonly number[]): number =>
+        (a[0] ?? 0) - (b[0] ?? 0) || (a[1] ?? 0) - (b[1] ?? 0);
+      const page = told.map(([, count, megabytes]) => [Number(count), Number(megabytes)]).toSorted(byWeight);
+      const measured = weights.map(({ packages, megabytes }) => [packages, megabytes]).toSorted(byWeight);
+      expect(page).toHaveLength(measured.length);
+      for (const [i, [count = 0, size = 0]] of page.entries()) {
+        expect(Math.abs(count - (measured[i]?.[0] ?? 0)), String(page[i])).toBeLessThanOrEqual(2);
+        expect(Math.abs(size - (measured[i]?.[1] ?? 0)), String(page[i])).toBeLessThanOrEqual(2);
+      }
       expect(weights[0]).toMatchObject({ packages: 1 });
       // SQLite for an older Node is machine code.
       const others = weights.filter(({ store }) => store !== "a file on an older Node");
