@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
@@ -15,6 +15,7 @@ import { failure } from "../support/failures.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { eventually } from "../support/holder.ts";
 import { type Maker, startMaker } from "../support/maker.ts";
+import { patience } from "../support/patience.ts";
 import { freePort } from "../support/servers.ts";
 import { expectWhole, liveIn, makeNode, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
@@ -103,6 +104,21 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
     };
 
     for (const [fault, cause] of Object.entries(faults)) {
+      test("a connection that a server takes and never answers is given up, and another one is made", async () => {
+        let connections = 0;
+        const server = createServer((socket) => {
+          socket.on("error", () => undefined);
+          if (connections++ === 0) return;
+          const further = connect(port, "127.0.0.1").on("error", () => undefined);
+          socket.pipe(further).pipe(socket);
+        }).listen(0, "127.0.0.1");
+        onTestFinished(() => void server.close());
+        await once(server, "listening");
+        const registry = await remember(`zookeeper://127.0.0.1:${(server.address() as AddressInfo).port}`, patience);
+        await granted(registry, ask());
+        expect(connections).toBe(2);
+      });
+
       test(`${fault}, before a claim: refused in time, and granted once after healing`, async () => {
         const registry = await through();
         const request = ask();

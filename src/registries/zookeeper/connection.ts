@@ -10,6 +10,12 @@ import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";
 
+/**
+ * How long a try to connect waits for an answer at first, ms: a server that is just starting may take a connection and never answer on it. Each time
+ * that is too short, the next try waits twice as long.
+ */
+const firstPatience = 2000;
+
 /** A connection to an ensemble. It opens at the first call, and is kept as long as its session can live. */
 export interface ZooKeeperConnection {
   /** For messages: no password. */
@@ -61,24 +67,28 @@ export async function openConnection(
   }
 
   async function keepTrying(): Promise<void> {
+    const share = Math.max(50, Math.floor(operationTimeout / servers.length));
+    let patience = firstPatience;
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       for (let tries = 0; tries < servers.length; tries++) {
         // No call waits, and no session is left to keep.
         if (closed || (asking === 0 && monotonic(systemClock) > heard + sessionTimeout)) return;
-        if ((await tryOne()) || said instanceof ReplyError) return;
+        const began = monotonic(systemClock);
+        if ((await tryOne(Math.min(share, patience))) || said instanceof ReplyError) return;
+        if (monotonic(systemClock) - began >= patience) patience *= 2;
       }
       if (disagreement() !== undefined) return;
       await systemClock.sleep(pause, { keepAlive: false });
     }
   }
 
-  async function tryOne(): Promise<boolean> {
+  async function tryOne(patience: number): Promise<boolean> {
     const server = servers[turn++ % servers.length] ?? { host: "localhost", port: 2181 };
     const opened = new Wire(driver, server, { ...settings, session, login });
     wire = opened;
     opened.hold(asking > 0);
     try {
-      await opened.connected(Math.max(50, Math.floor(operationTimeout / servers.length)));
+      await opened.connected(patience);
     } catch (error) {
       said = error;
       // The next try opens a new session.
