@@ -26,6 +26,8 @@ const programs = new Map([
 ]);
 /** Where fewer minutes are left, so many files are begun at a time: each time, the last one runs alone. */
 const [enoughMinutes, filesAtOnce] = [6, 8];
+/** What a program takes longer than a test file, at most: all units on another Node. */
+const programMinutes = 3;
 /** What the results depend on, beside the files of the root. */
 const sources = ["bench", "deploy", "docs", "examples", "prove", "scripts", "spec", "sql", "src", "test", "web"];
 
@@ -47,7 +49,9 @@ await runFiles(
   "The other tests",
   pieces.filter((name) => !programs.has(name)),
 );
-for (const name of pieces) if (programs.has(name) && resultOf(name) === undefined && isTime()) await run(name);
+for (const name of pieces) {
+  if (programs.has(name) && resultOf(name) === undefined && isTime(programMinutes)) await run(name);
+}
 for (const name of [...gate, ...pieces].filter(isRed)) await run(name);
 process.exitCode = report() ? 0 : 1;
 
@@ -94,9 +98,9 @@ async function runFiles(title, files) {
   while (left.length > 0 && isTime()) await runTests(left.splice(0, size), { resultsFile });
 }
 
-/** Whether there is time to begin something. */
-function isTime() {
-  return performance.now() - begin < minutes * 60_000;
+/** Whether there is time to begin something that takes so many minutes longer than a test file. */
+function isTime(longer = 0) {
+  return performance.now() - begin < (minutes - longer) * 60_000;
 }
 
 /** Runs a file or a program by itself. */
