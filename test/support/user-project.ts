@@ -10,6 +10,9 @@ import { root } from "./markdown.ts";
 const folder = mkdtempSync(join(tmpdir(), "snowlease-projects-"));
 atTheEnd(() => rmSync(folder, { recursive: true, force: true }));
 
+/** For npm: the settings and the cache of the user who runs the tests; what it leaves in TMPDIR goes with the test file. */
+const npmEnv: NodeJS.ProcessEnv = { ...process.env, TMPDIR: folder };
+
 /** What a program came to. */
 export interface Result {
   readonly code: number;
@@ -44,7 +47,7 @@ export const sqlitePackages: readonly string[] =
 
 /** Packs this package, as it is published. */
 export async function pack(): Promise<Packed> {
-  const answer = await output(root, process.env, ["npm", "pack", "--json", "--pack-destination", folder]);
+  const answer = await output(root, npmEnv, ["npm", "pack", "--json", "--pack-destination", folder]);
   const [packed] = JSON.parse(answer) as [Packed & { readonly filename: string }];
   return { ...packed, file: join(folder, packed.filename) };
 }
@@ -80,10 +83,10 @@ export class UserProject {
     cpSync(from, this.path(name), { recursive: true });
   }
 
-  /** Installs packages, by the cache and the settings of the user who runs the tests. */
+  /** Installs packages. */
   async install(...packages: readonly string[]): Promise<void> {
     const quiet = ["--prefer-offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"];
-    await output(this.folder, process.env, ["npm", "install", ...packages, ...quiet]);
+    await output(this.folder, npmEnv, ["npm", "install", ...packages, ...quiet]);
   }
 
   run(...command: readonly string[]): Promise<Result> {
