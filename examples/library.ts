@@ -28,10 +28,12 @@ import {
   type Lender,
   listRecents,
   type Mode,
+  openRegistry,
   type ComposeParts,
   type PoolBounds,
   type Recents,
   Ring,
+  type RegistryToOpen,
   type RingOptions,
   type RollbackOptions,
   type Share,
@@ -65,7 +67,7 @@ async function makeIds(): Promise<void> {
   const ids: Snowflake = await snowlease(options);
   const one: bigint = ids.next(); // at once, or it throws
   const text: string = ids.nextString();
-  const wait: WaitOptions = { timeout: 1000 };
+  const wait: WaitOptions = { timeout: "1s" };
   const later: bigint = await ids.nextAsync(wait); // waits for the clock, the window, the next millisecond
   console.log(one, text, later);
 
@@ -74,6 +76,18 @@ async function makeIds(): Promise<void> {
   const around: TextOptions = { before: "'", after: "',\n" };
   console.log(`${ids.fillText(new Uint8Array(4096), around)} bytes of text`);
   await ids.close();
+}
+
+/** Several namespaces, over the connections of one registry. */
+async function useNamespaces(): Promise<void> {
+  const asked: RegistryToOpen = { registry: "memory:", operationTimeout: "2s" };
+  const registry = await openRegistry(asked);
+  const [orders, invoices] = await Promise.all(
+    ["orders", "invoices"].map((namespace) => snowlease({ ...options, registry, namespace })),
+  );
+  console.log(orders?.next(), invoices?.next());
+  await Promise.all([orders?.close(), invoices?.close()]);
+  await registry.close();
 }
 
 /** What happens to a lease. */
@@ -185,6 +199,7 @@ async function readRecents(): Promise<void> {
 
 await makeNamespace();
 await makeIds();
+await useNamespaces();
 await watchLease();
 await handleErrors();
 readIds();

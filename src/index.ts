@@ -13,6 +13,7 @@ export type {
   RegistryClient,
 } from "./registries/driver-client.ts";
 export { type Clock, type SleepOptions, systemClock } from "./lease/clock.ts";
+export type { Duration } from "./id/duration.ts";
 export { type Encoding, type EncodingName, encodings } from "./id/encodings.ts";
 export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, SnowleaseError } from "./id/errors.ts";
 export type { LeaseEvents, LeaseFacts } from "./lease/events.ts";
@@ -37,4 +38,4 @@ export type { TextOptions } from "./generator/decimal-writer.ts";
 export { lendLease, type Lender } from "./lend.ts";
 export { JoinedLease, joinLease, type SharedLease } from "./sharing/joined-lease.ts";
 export { SharedSnowflake } from "./sharing/shared-snowflake.ts";
-export { type Duration, type InitOptions, snowlease, type SnowleaseOptions } from "./snowlease.ts";
+export { type InitOptions, openRegistry, type RegistryToOpen, snowlease, type SnowleaseOptions } from "./snowlease.ts";

@@ -8,12 +8,14 @@ import { propertyAssigner } from "./assigners/property.ts";
 import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config/config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assigner.ts";
 import { checkTruth } from "./id/check.ts";
+import type { Duration } from "./id/duration.ts";
 import type { ClientWithSettings, RegistryClient } from "./registries/driver-client.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";
 import { Lease, type LeaseHost, type LeaseOptions } from "./lease/lease.ts";
+import { endWithProcess } from "./lease/process-end.ts";
 import type { NamespaceInfo } from "./rule/limits.ts";
 import type { Refusal, Registry } from "./rule/registry.ts";
 import { Snowflake } from "./generator/snowflake.ts";
@@ -24,9 +26,6 @@ import { guardedRegistry } from "./registries/host-guard/guarded.ts";
 import { lazyRegistry } from "./registries/lazy.ts";
 import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
-
-/** A time: a number of ms, or a text with its unit, such as `500ms`, `2s`, `1m`, `1h`. A text without a unit is refused, but for `0`. */
-export type Duration = number | string;
 
 /**
  * The options of `snowlease`. The environment may hold each of them, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; an option that is
@@ -47,9 +46,9 @@ export interface SnowleaseOptions {
    */
   readonly namespace?: string;
   /**
-   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `safe53`, `scene`, or a notation:
-   * fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for a timestamp that starts again at
-   * 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
+   * The bits of an ID: `westid`, `twitter`, `rollback`, `uid`, `uid-datacenter`, `sonyflake`, `discord`, `instagram`, `mastodon`,
+   * `safe53`, `scene`, or a notation: fields from the top bit down, `@`, the epoch in Unix ms, `/`, the tick in ms, and `/wraps` for
+   * a timestamp that starts again at 0, like `timestamp:41,worker:10,sequence:12@1490346283706/1`. Default: `westid`.
    */
   readonly layout?: string | Layout;
   /** The range of worker IDs to lease from, such as `512-1023`. Default: the whole layout. */
@@ -167,6 +166,11 @@ export interface InitOptions extends SnowleaseOptions {
   readonly separate?: boolean | undefined;
 }
 
+/** The options of `openRegistry`, as in `SnowleaseOptions`. */
+export type RegistryToOpen = Pick<SnowleaseOptions, "registry" | "operationTimeout" | "token" | "clock">;
+
+const forOpening: readonly string[] = ["registry", "operationTimeout", "token"];
+
 /** The function `snowlease`, with what prepares a registry for it. */
 interface SnowleaseFunction {
   (options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
@@ -193,6 +197,9 @@ interface SnowleaseFunction {
  * LAYOUT_MISMATCH for another layout. With another namespace, or an option `registry` that names another registry than the lease's, the
  * process makes its own claim: CONFIG_INVALID where no registry is named then.
  *
+ * Where the process has nothing left to do, the lease is closed, which takes up to `operationTimeout`. A process that ends otherwise, as by
+ * `process.exit()`, has to wait for `close()` before: its worker ID rests until the window has passed, and a warning says so.
+ *
  * Call it once per process and namespace, and share the generator. Each call makes its own lease: a second call gets another worker ID,
  * which is safe and uses up one more of the pool; or it rejects with WORKER_ID_HELD where both calls name the same worker ID.
  *
@@ -209,21 +216,60 @@ async function generator(options: SnowleaseOptions = {}): Promise<Snowflake> {
   const isShared = checkTruth("shared", shared);
   const config = resolveConfig({ options: others, env: process.env });
   const lease = await openLease(config, { signal, clock });
-  return generatorOn(lease, config, isShared);
+  const ids = await generatorOn(lease, config, isShared);
+  endWithProcess(lease, restsAfter(config));
+  return ids;
+}
+
+/** Whether a worker ID that is not given back rests. The lender of a borrowed lease gives it back; a registry in memory ends, too. */
+function restsAfter({ registryFrom, registry }: Config): boolean {
+  return registryFrom !== "borrowed" && registry.kind !== "memory";
+}
+
+/**
+ * Opens a registry for several leases: `snowlease({ registry, namespace })` for each namespace, all over the connections of this one. It
+ * stays open until its `close()`, which comes after that of the generators. A registry is returned as it is.
+ *
+ * Rejects with CONFIG_INVALID, also where neither the option nor SNOWLEASE_REGISTRY names a registry, and for options of a lease, as in the
+ * query of a URL; REGISTRY_UNAVAILABLE, SCHEMA_INCOMPATIBLE, UNAUTHORIZED, DRIVER_MISSING.
+ */
+export async function openRegistry(options: RegistryToOpen): Promise<Registry> {
+  checkObject(options);
+  const { clock = systemClock, ...others } = options;
+  const { target, config } = namedTarget(others, "openRegistry");
+  const given = Object.entries(others).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  const inQuery = "claim" in target ? [] : Object.keys(target.parameters);
+  const ofLease = [...given, ...inQuery].find((name) => !forOpening.includes(name));
+  if (ofLease !== undefined) {
+    const place = given.includes(ofLease) ? "the options" : `the registry URL from ${config.sources.registry?.text}`;
+    throw configInvalid(
+      `Expected no \`${ofLease}\` in ${place}: \`openRegistry\` makes no lease; pass it to \`snowlease()\`.`,
+    );
+  }
+  if ("claim" in target) return target;
+  const registry = lazyRegistry(target, { operationTimeout: config.operationTimeout, clock });
+  await registry.open();
+  return registry;
+}
+
+/** The registry that a program names, not the default one, and not a lease that `snowlease exec` lends to this process. */
+function namedTarget(
+  options: object,
+  caller: string,
+): { readonly target: Config["registry"]; readonly config: Config } {
+  const config = resolveConfig({ options, env: withoutLent(process.env) });
+  if (config.registryFrom !== "default") return { target: config.registry, config };
+  throw configInvalid(
+    `Expected the option \`registry\` of \`${caller}\`, got none: the default is a file that no other host or user sees, and that the first claim makes; name the registry of your programs.`,
+  );
 }
 
 async function init(options: InitOptions): Promise<NamespaceInfo> {
   checkObject(options);
   const { signal: _, clock = systemClock, shared: __, new: isNew, separate, ...others } = options;
   const words = { new: checkTruth("new", isNew), separate: checkTruth("separate", separate) };
-  // The lease that `snowlease exec` lends to this process is no registry in which to make namespaces.
-  const config = resolveConfig({ options: others, env: withoutLent(process.env) });
-  const { registry: target, registryFrom, operationTimeout, namespace, layout, limits } = config;
-  if (registryFrom === "default") {
-    throw configInvalid(
-      "Expected the option `registry` of `snowlease.init`, got none: the default is a file that no other host or user sees, and that the first claim makes; name the registry of your programs.",
-    );
-  }
+  const { target, config } = namedTarget(others, "snowlease.init");
+  const { operationTimeout, namespace, layout, limits } = config;
   const registry = "claim" in target ? target : lazyRegistry(target, { operationTimeout, clock });
   try {
     return await registry.init({ namespace, layout: layout.fingerprint, ...limits, ...words });

@@ -5,8 +5,6 @@ import type { FieldSchemas, Schema } from "./schema.ts";
 
 /* A schema's message is the rule alone, `to be ...`: `checked` adds which field broke it, and with what. */
 
-export const namespacePattern: RegExp = /^[a-z][a-z0-9_]{0,31}$/;
-
 /** Longest request body, bytes. */
 export const maxBody: number = 64 * 1024;
 

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from "node:http";
 import type { ErrorCode } from "../id/errors.ts";
+import { namespacePattern } from "../id/namespace.ts";
 import { heldForGood, problem, statusOf } from "./problem.ts";
 import { type Call, receiptHeader, receiptPattern } from "./call.ts";
-import { maxBody, namespacePattern, workerId } from "./fields.ts";
+import { maxBody, workerId } from "./fields.ts";
 import { jsonSchema, type Schema } from "./schema.ts";
 
 type JsonObject = Record<string, unknown>;

@@ -15,7 +15,7 @@ interface HostAddress {
 
 /**
  * The worker ID from the last bits of this host's address, as many as the layout has for worker IDs. Where the pool is smaller,
- * an address outside it is CONFIG_INVALID. `undefined` for a host without an address.
+ * an address outside it is CONFIG_INVALID; so is a layout without identity bits. `undefined` for a host without an address.
  * @param ip the address; default: the option `ip`, else `hostAddress`.
  * @param interface the network interface whose address is used; default: the option `interface`, else any.
  */
@@ -26,6 +26,11 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
       const { layout, options } = request;
       const ip = given.ip ?? options.ip ?? hostAddress(given.interface ?? options.interface);
       if (ip === undefined) return undefined;
+      if (layout.workerBits === 0) {
+        throw configInvalid(
+          `Every host has worker ID 0 in the layout ${layout.fingerprint}, so an address cannot tell them apart; name a registry (SNOWLEASE_REGISTRY), or a layout with identity bits.`,
+        );
+      }
       const workerId = addressWorkerId(ip, layout);
       return numberWithin(workerId, `the address \`${ip}\` (its last ${layout.workerBits} bits)`, request);
     },

@@ -3,6 +3,7 @@ import { addressOfClient, parseAddress, type RegistryAddress } from "../registri
 import type { WorkerIdAssigner } from "../lease/assigner.ts";
 import { durationOf } from "../id/duration.ts";
 import { Layout } from "../id/layout.ts";
+import { namespacePattern, namespaceRule } from "../id/namespace.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { parsePool } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
@@ -13,8 +14,8 @@ import type { Registry } from "../rule/registry.ts";
 export interface Kind<Value> {
   /** Reads what was given, as it is or as a text; undefined where it is none. Throws a SnowleaseError that says more. */
   readonly read: (given: unknown) => Value | undefined;
-  /** What a value has to be: goes on after "Expected `name`". */
-  readonly rule: string;
+  /** What a value has to be: goes on after "Expected `name`". It may depend on what was given. */
+  readonly rule: string | ((given: unknown) => string);
   /** Stands for such a value in `--help`; undefined for a flag without one. */
   readonly value?: string;
 }
@@ -25,7 +26,7 @@ const decimal = "(?:0|[1-9][0-9]{0,9})";
 const integerPattern = new RegExp(`^${decimal}$`);
 const hostAndPortPattern = new RegExp(`^(\\[[0-9a-fA-F:.]+\\]|[^\\s:/[\\]]+):(${decimal})$`);
 
-export function matching(value: string, pattern: RegExp, rule: string): Kind<string> {
+export function matching(value: string, pattern: RegExp, rule: Kind<string>["rule"]): Kind<string> {
   return { value, rule, read: (given) => (typeof given === "string" && pattern.test(given) ? given : undefined) };
 }
 
@@ -69,6 +70,8 @@ export const registryUrl: Kind<RegistryAddress | Registry> = {
     return isObject(given) ? addressOfClient(given) : undefined;
   },
 };
+
+export const namespace: Kind<string> = matching("NAME", namespacePattern, namespaceRule);
 
 export const layout: Kind<Layout> = {
   value: "LAYOUT",

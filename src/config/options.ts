@@ -3,6 +3,7 @@ import type { WorkerIdAssigner } from "../lease/assigner.ts";
 import { classText } from "../registries/driver-client.ts";
 import { configInvalid, shown, withSource } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
+import { namespaceForm } from "../id/namespace.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 import { presetNames, presets } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
@@ -128,9 +129,9 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     },
   ),
   namespace: claims(
-    kind.matching("NAME", /^[a-z][a-z0-9_]{0,31}$/, "to match [a-z][a-z0-9_]{0,31}"),
+    kind.namespace,
     "`default`",
-    "The ID space: all its generators share one layout and one pool of worker IDs. It matches `[a-z][a-z0-9_]{0,31}`.",
+    `The ID space: all its generators share one layout and one pool of worker IDs. It matches \`${namespaceForm}\`.`,
     { decisive },
   ),
   layout: everywhere(
@@ -345,5 +346,6 @@ export function readOption<Name extends OptionName>(name: Name, value: unknown, 
     : value === null || !["object", "function"].includes(typeof value)
       ? shown(value)
       : classText(value);
-  throw configInvalid(`Expected \`${name}\` ${rule}, got ${got}; correct ${from}.`);
+  const expected = typeof rule === "string" ? rule : rule(value);
+  throw configInvalid(`Expected \`${name}\` ${expected}, got ${got}; correct ${from}.`);
 }

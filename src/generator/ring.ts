@@ -1,4 +1,5 @@
 import { checkInteger, refuse } from "../id/check.ts";
+import { checkDuration, type Duration } from "../id/duration.ts";
 import { longestTimer } from "../lease/clock.ts";
 import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
 import { isOver, type LeaseSnapshot } from "../lease/lease-view.ts";
@@ -10,8 +11,8 @@ export interface RingOptions {
   readonly boost?: number | undefined;
   /** Refills when at most this percentage of the IDs is left, 0 to 100, as soon as the event loop is idle. Default 50. */
   readonly paddingFactor?: number | undefined;
-  /** Also refills at this interval, ms, and drops IDs older than the clock's tick. Default: never. */
-  readonly scheduleInterval?: number | undefined;
+  /** Also refills at this interval, at least 1 ms, and drops IDs older than the clock's tick. Default: never. */
+  readonly scheduleInterval?: Duration | undefined;
   /** Called when a scheduled refill finds the ring full. */
   readonly onFull?: (() => void) | undefined;
   /** Called when an ID is taken from an empty ring, before the refill. `next` throws its errors. */
@@ -49,10 +50,12 @@ export class Ring {
     const { lease, mode } = ids;
     const { sequenceBits, maxSequence } = lease.layout;
     if (mode !== "lead") refuse("ids", "to be a generator in lead mode", mode);
-    const { boost = 3, paddingFactor = 50, scheduleInterval } = options;
+    const { boost = 3, paddingFactor = 50 } = options;
     checkInteger("boost", boost, 0, Math.max(0, mostBits - sequenceBits));
     checkInteger("paddingFactor", paddingFactor, 0, 100, "percent");
-    if (scheduleInterval !== undefined) checkInteger("scheduleInterval", scheduleInterval, 1, longestTimer, "ms");
+    const { scheduleInterval } = options;
+    const interval =
+      scheduleInterval === undefined ? undefined : checkDuration("scheduleInterval", scheduleInterval, 1, longestTimer);
     this.ids = ids;
     this.size = (maxSequence + 1) * 2 ** boost;
     this.#slots = new BigUint64Array(this.size);
@@ -62,7 +65,7 @@ export class Ring {
     this.#refillQuietly();
     lease.onChange(() => this.#follow());
     this.#follow();
-    if (scheduleInterval !== undefined) void this.#refillEvery(scheduleInterval);
+    if (interval !== undefined) void this.#refillEvery(interval);
   }
 
   /** How many IDs are prepared now. */

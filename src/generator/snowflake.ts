@@ -1,6 +1,7 @@
 import { checkInteger, refuse } from "../id/check.ts";
 import { monotonic, type Clock } from "../lease/clock.ts";
 import { WallGate } from "./wall-gate.ts";
+import { checkDuration, type Duration } from "../id/duration.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
@@ -13,11 +14,13 @@ import { type TextOptions, DecimalWriter } from "./decimal-writer.ts";
 import { type Mode, type SnowflakeOptions, TickAllocator } from "./tick-allocator.ts";
 import { littleEndian, lowerWord, upperWord } from "../id/endianness.ts";
 
+const defaultTimeout = 5000;
+
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
-  /** ms; then the call rejects with the error that it waited to pass. Default 5 s. */
-  readonly timeout?: number | undefined;
+  /** After this time the call rejects with the error that it waited to pass. Default: 5 s. */
+  readonly timeout?: Duration | undefined;
 }
 
 /** A caller that waits for the next tick. */
@@ -98,18 +101,20 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
    *
    * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs` where waiting
    * helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
+   *
+   * Like `nextNumber` and `close` a function that needs no generator in front of it: `defaultFn(ids.next)`.
    */
-  next(): bigint {
+  readonly next = (): bigint => {
     if (!this.#isOpen()) this.#openOrThrow();
     return this.#take();
-  }
+  };
 
   /** The next ID as an exact number. Throws like `next`, and CONFIG_INVALID where an ID may have more than 53 bits, as in most layouts. */
-  nextNumber(): number {
+  readonly nextNumber = (): number => {
     if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
     if (!this.#isOpen()) this.#openOrThrow();
     return this.#baseNumber + this.#next++ * this.#unit;
-  }
+  };
 
   /** The next ID as text, by default decimal. Throws like `next`. */
   nextString(format: EncodingName = "decimal"): string {
@@ -127,8 +132,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
    * Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
-    const { signal, timeout = 5000 } = options;
-    if (!(timeout >= 0)) refuse("timeout", "to be a number of ms from 0", timeout);
+    const { signal } = options;
+    const timeout = checkDuration("timeout", options.timeout ?? defaultTimeout, 0);
     let deadline = Infinity;
     // Queue behind existing waiters; otherwise a busy caller starves them.
     let queues = this.#queue.length > 0 && signal === undefined && timeout > this.#layout.tick;
@@ -159,6 +164,12 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
       if (id !== undefined) return id;
       queues = false;
     }
+  }
+
+  /** Like `nextAsync`, as text, by default decimal. */
+  async nextStringAsync(format: EncodingName = "decimal", options: WaitOptions = {}): Promise<string> {
+    const encoding = encodingOf(format);
+    return encoding.encode(await this.nextAsync(options));
   }
 
   /**
@@ -197,9 +208,9 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /** Gives the worker ID back. No ID is made after this call, even if it rejects. */
-  close(): Promise<void> {
+  readonly close = (): Promise<void> => {
     return this.lease.close();
-  }
+  };
 
   /** Before a snapshot of the process or its machine, so that no copy makes the same IDs: `Lease.suspend`. */
   suspend(this: Snowflake): Promise<void> {
@@ -269,8 +280,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   #takeString(format: EncodingName): string {
-    const encoding = encodings[format] as Encoding | undefined;
-    if (encoding?.encode === undefined) refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
+    const encoding = encodingOf(format);
     const sequence = this.#next;
     const text = encoding.encode(this.#take());
     // Do not learn from the first ID of a tick: it may be the only one.
@@ -378,4 +388,11 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     remove();
     signal?.removeEventListener("abort", wake);
   }
+}
+
+/** @throws SnowleaseError CONFIG_INVALID */
+function encodingOf(format: EncodingName): Encoding {
+  const encoding = encodings[format] as Encoding | undefined;
+  if (encoding?.encode !== undefined) return encoding;
+  return refuse("format", `to be one of ${Object.keys(encodings).join(", ")}`, format);
 }

@@ -78,6 +78,7 @@ export class Layout {
   readonly tick: number;
   /** The canonical notation, such as `timestamp:41,worker:10,sequence:12@1490346283706/1`. Layouts with equal ones make equal IDs. */
   readonly fingerprint: string;
+  /** Of an ID: 63 in a layout of 64 bits, whose top bit stays 0. */
   readonly totalBits: number;
   readonly sequenceBits: number;
   readonly maxSequence: number;
@@ -89,12 +90,12 @@ export class Layout {
   readonly maxTick: number;
   /** Milliseconds after which the timestamp starts again at 0; undefined where it does not. */
   readonly wrap: number | undefined;
-  /** Every worker ID that fits: 0 to 2^workerBits - 1. */
+  /** Every worker ID that fits: 0 to 2^workerBits - 1; 0 alone in a layout without identity fields. */
   readonly pool: PoolBounds;
   /** The first Unix ms that no longer fits. */
   readonly endOfLife: number;
 
-  readonly #identity: readonly [IdentityField, ...IdentityField[]];
+  readonly #identity: readonly IdentityField[];
   readonly #maxId: bigint;
   /** Number of ticks that the timestamp bits distinguish. */
   readonly #ticks: number;
@@ -127,19 +128,21 @@ export class Layout {
     }
 
     const identity = this.fields.filter(({ name }) => !ownFields.has(name));
-    this.totalBits = bitsOf(this.fields);
+    const width = checkInteger("total bits", bitsOf(this.fields), 1, checkTruth("wraps", spec.wraps) ? 63 : 64);
+    // The top bit of 64 is the sign of a 64-bit column: it stays 0, and half of the timestamps are left.
+    this.totalBits = Math.min(width, 63);
     this.workerBits = bitsOf(identity);
     const timestampBits = this.totalBits - this.shiftOf("timestamp");
     const rollbackBits = bitsOf(this.fields.filter(({ name }) => name === "rollback"));
     this.sequenceBits = this.totalBits - this.workerBits - timestampBits - rollbackBits;
-    checkInteger("timestamp bits", timestampBits, 21, 45);
+    const sign = width - this.totalBits;
+    checkInteger("timestamp bits", timestampBits + sign, 21 + sign, 47 + sign);
     checkInteger("rollback bits", rollbackBits, 0, 8);
     checkInteger("sequence bits", this.sequenceBits, 1, maxPartBits - rollbackBits);
-    checkInteger("identity bits", this.workerBits, 1, maxPartBits, "all fields but timestamp, rollback and sequence");
-    checkInteger("total bits", this.totalBits, 1, 63);
+    checkInteger("identity bits", this.workerBits, 0, maxPartBits, "all fields but timestamp, rollback and sequence");
 
     this.#ticks = 2 ** timestampBits;
-    this.wrap = checkTruth("wraps", spec.wraps) ? this.#ticks * this.tick : undefined;
+    this.wrap = spec.wraps === true ? this.#ticks * this.tick : undefined;
     this.maxTick = this.wrap === undefined ? this.#ticks - 1 : Math.floor((maxDate - this.epoch) / this.tick) - 1;
     this.maxSequence = ones(this.sequenceBits);
     this.maxRollback = ones(rollbackBits);
@@ -147,7 +150,7 @@ export class Layout {
     this.endOfLife = this.timeOf(this.maxTick + 1);
     checkInteger("end of life", this.endOfLife, 1, maxDate, "Unix ms; epoch + 2^timestamp bits * tick");
 
-    this.#identity = placeFields(identity) as [IdentityField, ...IdentityField[]];
+    this.#identity = placeFields(identity);
     this.#maxId = 2n ** BigInt(this.totalBits) - 1n;
     this.#timestampShift = this.shiftOf("timestamp");
     this.#countShift = this.shiftOf("sequence");
@@ -286,7 +289,7 @@ export class Layout {
   join(fields: Readonly<Record<string, number | undefined>>): number {
     const complete = this.#identity.every(({ name }) => Object.hasOwn(fields, name));
     if (!complete || Object.keys(fields).length > this.#identity.length) {
-      refuse("identity fields", `to be exactly ${namesOf(this.#identity)}`, fields);
+      refuse("identity fields", `to be exactly ${namesOf(this.#identity) || "none"}`, fields);
     }
     return joinFields(this.#identity, fields);
   }
@@ -302,7 +305,7 @@ export class Layout {
     checkInteger("pool.last", pool.last, pool.first, this.pool.last, `${this.workerBits} bits`);
     const unknown = Object.keys(fixed).find((name) => !this.#identity.some((field) => field.name === name));
     if (unknown !== undefined) {
-      const names = namesOf(this.#identity);
+      const names = namesOf(this.#identity) || "no identity fields";
       refuse(
         "fixed fields",
         `to be fields of the layout ${this.fingerprint}, which has ${names} and no ${unknown}`,
@@ -333,6 +336,7 @@ export class Layout {
   #fieldsOf(workerId: number): Record<string, number> {
     const top = this.#identity[0];
     const next = this.#identity[1];
+    if (top === undefined) return {};
     // Object literals are the fastest, and fastest with a key that is written out; most layouts have only the field `worker`.
     if (next === undefined) return top.name === "worker" ? { worker: workerId } : { [top.name]: workerId };
     if (next.shift === 0) return { [top.name]: workerId >>> top.shift, [next.name]: workerId & next.mask };

@@ -4,9 +4,9 @@ import type { PoolBounds } from "./pool-bounds.ts";
 /** Adjacent bits of an ID. */
 export interface LayoutField {
   /**
-   * `timestamp` (the top field, 21 to 45 bits: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the sequence:
+   * `timestamp` (the top field, 21 to 47 bits, of 64 bits 22 to 48: ticks since the epoch), `sequence` (1 to 31 bits), `rollback` (directly above the sequence:
    * how often the clock went back further than the generator remembers), or an identity field, such as `worker`: any other name that
-   * matches `[a-z][a-z0-9]{0,15}`, 1 to 31 bits in all.
+   * matches `[a-z][a-z0-9]{0,15}`, at most 31 bits in all. Without one, there is one worker ID, 0.
    */
   readonly name: string;
   readonly bits: number;
@@ -14,7 +14,10 @@ export interface LayoutField {
 
 /** The description of a layout. */
 export interface LayoutSpec {
-  /** From the top bit down; 63 bits at most, so an ID fits a signed 64-bit column. */
+  /**
+   * From the top bit down; 64 bits at most. Of 64, the top one stays 0, so that an ID fits a signed 64-bit column: the layout ends when its
+   * timestamp would set it. A timestamp that wraps has 63 at most.
+   */
   readonly fields: readonly LayoutField[];
   /** Unix ms of tick 0: an integer from 0 to 4102444800000 (2100-01-01T00:00:00Z). */
   readonly epoch: number;
@@ -41,6 +44,12 @@ export const presets = {
   "uid-datacenter": "timestamp:28,datacenter:5,worker:17,sequence:13@1463673600000/1000",
   // Sonyflake, 2014-09-01 UTC.
   sonyflake: "timestamp:39,sequence:8,worker:16@1409529600000/10",
+  // Discord, 2015-01-01 UTC.
+  discord: "timestamp:42,worker:5,process:5,sequence:12@1420070400000/1",
+  // Instagram's PL/pgSQL, 2011-08-24T21:07:01.721Z.
+  instagram: "timestamp:41,shard:13,sequence:10@1314220021721/1",
+  // Mastodon's statuses: Unix ms above 16 bits that one database counts.
+  mastodon: "timestamp:48,sequence:16@0/1",
   // Fits the 53 bits of a JavaScript number, 2020-01-01 UTC.
   safe53: "timestamp:41,worker:5,sequence:7@1577836800000/1",
   // westid's scene codes: 31 bits that live for one wrap of 34.95 minutes.

@@ -62,6 +62,7 @@ export class Lease implements LeaseView {
   #tracker: UsageTracker | undefined;
   #renewal: Promise<boolean> | undefined;
   #end: Promise<void> | undefined;
+  #hasEnded = false;
   readonly #changeListeners = new Set<() => void>();
   /** Ends the switch that is under way. */
   #switchEnd = new AbortController();
@@ -130,6 +131,11 @@ export class Lease implements LeaseView {
 
   get snapshot(): LeaseSnapshot | undefined {
     return this.#state === "held" ? this.#snapshot : undefined;
+  }
+
+  /** Whether `close()` is over, and with it all that was under way; it may have failed. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   get renewsIn(): number {
@@ -290,7 +296,12 @@ export class Lease implements LeaseView {
       // A claim under way may still be granted; it is then released.
       await this.#switching;
     } finally {
-      await this.#host.onEnd?.();
+      try {
+        await this.#host.onEnd?.();
+      } finally {
+        this.#hasEnded = true;
+        this.#notify();
+      }
     }
   }
 

@@ -278,7 +278,7 @@ function moduleUrl(module: string | URL): string {
 }
 
 /** @throws SnowleaseError CONFIG_INVALID */
-export function positive(name: string, value: number): number {
+function positive(name: string, value: number): number {
   if (Number.isFinite(value) && value > 0) return Math.round(value);
   throw configInvalid(`Expected \`${name}\` to be a number above 0, got ${shown(value)}; correct it.`);
 }

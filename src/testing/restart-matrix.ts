@@ -1,18 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { checkDuration, type Duration } from "../id/duration.ts";
 import { configInvalid, errorCodes, isSnowleaseError, shown } from "../id/errors.ts";
 import { TooLate, within } from "../registries/deadline.ts";
 import { duplicatesIn } from "./duplicates.ts";
-import { HolderProcess, type HolderOptions, type LifeReport, positive } from "./holder.ts";
+import { HolderProcess, type HolderOptions, type LifeReport } from "./holder.ts";
 import { ownNamespace } from "./own-namespace.ts";
 
 /** Options of `restartMatrix`. */
 export interface RestartMatrixOptions extends Omit<HolderOptions, "clock"> {
   /** Restarts the store, such as a container of it. Left out: the cases that need it are left out, too. */
   readonly restart?: (() => Promise<unknown>) | undefined;
-  /** How long a process makes IDs at a time, ms. Default 500. */
-  readonly life?: number | undefined;
-  /** How long a stopped process stands still, ms: longer than its lease lasts. Default 3000. */
-  readonly pause?: number | undefined;
+  /** How long a process makes IDs at a time. Default: 500 ms. */
+  readonly life?: Duration | undefined;
+  /** How long a stopped process stands still: longer than its lease lasts. Default: 3 s. */
+  readonly pause?: Duration | undefined;
   /**
    * The `code`, or else the name, of each error with which the program refuses to start or to make an ID. Any other error fails the case.
    * Default: the codes of Snowlease's errors.
@@ -40,6 +41,9 @@ export interface RestartReport {
 
 /** A process of a case; undefined where its program refused to start. */
 type Made = HolderProcess | undefined;
+
+/** Longest life or pause, ms. */
+const longest = 3_600_000;
 
 /** One program in several processes, one after the other or at once. */
 interface Stage {
@@ -204,7 +208,7 @@ export async function runRestarts(
 ): Promise<RestartOutcome> {
   checkNames(options);
   const { restart, life = 500, pause = 3000, refusals = errorCodes, ...given } = options;
-  const spans = { life: positive("life", life), pause: positive("pause", pause) };
+  const spans = { life: checkDuration("life", life, 1, longest), pause: checkDuration("pause", pause, 1, longest) };
   const chosen = cases.filter(
     ({ needsRestart, needsSignals }) =>
       (!needsRestart || restart !== undefined) && (!needsSignals || process.platform !== "win32"),

@@ -35,17 +35,28 @@ describe.concurrent.each(stages.filter(({ name }) => copied.includes(name)))(
   (stage) => {
     test.skipIf(stage.missing !== undefined)(
       stage.missing ?? "no ID twice once the holder in question was told, and no lease lost without a reason",
-      { timeout },
+      { timeout: 2 * timeout },
       async () => {
-        const seed = Math.floor(Math.random() * 2 ** 32);
-        const run = { minutes: 0.4, holders: 6, rate: 2, seed, restores: true, copies: true };
-        const { findings, flaws, stuck, crashes, restores, copies, folder } = await prove(stage, run);
-        const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
-        const again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
-        expect({ findings, total, stuck, crashes }, again).toEqual({ findings: [], total: 0, stuck: [], crashes: [] });
-        expect(restores.count, again).toBeGreaterThan(0);
-        expect(restores.toldAfter.length, again).toBeGreaterThan(0);
-        expect(copies.count, again).toBeGreaterThan(0);
+        const seen = { restored: false, told: false, copied: false };
+        let again = "";
+        // On a busy machine a run may end before a holder had anything to copy: another one follows then.
+        for (let runs = 0; runs < 3 && Object.values(seen).includes(false); runs++) {
+          const seed = Math.floor(Math.random() * 2 ** 32);
+          const run = { minutes: 0.4, holders: 6, rate: 2, seed, restores: true, copies: true };
+          const { findings, flaws, stuck, crashes, restores, copies, folder } = await prove(stage, run);
+          const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
+          again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
+          expect({ findings, total, stuck, crashes }, again).toEqual({
+            findings: [],
+            total: 0,
+            stuck: [],
+            crashes: [],
+          });
+          seen.restored ||= restores.count > 0;
+          seen.told ||= restores.toldAfter.length > 0;
+          seen.copied ||= copies.count > 0;
+        }
+        expect(seen, again).toEqual({ restored: true, told: true, copied: true });
       },
     );
   },

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
+import { cliFile, type CliProcess, type CliResult, Sandbox, until } from "../support/cli.ts";
 
 const isNode = process.versions["bun"] === undefined && process.versions["deno"] === undefined;
 
@@ -135,18 +135,90 @@ describe("the library", () => {
     return files.flatMap(made);
   }
 
-  test("is the same by import and by require()", async () => {
+  /** Runs a program that uses the library, to its end. */
+  function run(program: string): Promise<CliResult> {
     linkPackage();
-    const program = join(sandbox.work, "both.mjs");
-    writeFileSync(
-      program,
-      `import { createRequire } from "node:module";
+    const file = join(sandbox.work, "program.mjs");
+    writeFileSync(file, program);
+    return sandbox.started(spawn(process.execPath, [file], sandbox.surroundings({ REGISTRY: sandbox.registry }))).ended;
+  }
+
+  test("is the same by import and by require()", async () => {
+    const result = await run(`
+      import { createRequire } from "node:module";
       import * as imported from "snowlease";
       const required = createRequire(import.meta.url)("snowlease");
-      console.log(Object.keys(imported).filter((name) => imported[name] !== required[name]));`,
+      console.log(Object.keys(imported).filter((name) => imported[name] !== required[name]));`);
+    expect(result).toMatchObject({ code: 0, stdout: "[]\n" });
+  });
+
+  /** The warnings that a worker ID was not given back; Bun and Deno print none in a process that ends. */
+  const warnings = ({ stderr }: CliResult): string[] =>
+    Array.from(stderr.matchAll(/\[SNOWLEASE_NOT_GIVEN_BACK\] SnowleaseWarning: (.*)/g), ([, text = ""]) =>
+      text.replace(/\d{4}-\S+Z/, "TIME"),
     );
-    const running = sandbox.started(spawn(process.execPath, [program], sandbox.surroundings()));
-    expect(await running.ended).toMatchObject({ code: 0, stdout: "[]\n" });
+
+  test("gives the worker ID back where the program has nothing left to do, after its last words", async () => {
+    const result = await run(`
+      import { snowlease } from "snowlease";
+      const ids = await snowlease({ registry: process.env.REGISTRY });
+      ids.next();
+      process.once("beforeExit", () => setTimeout(() => console.log(typeof ids.next()), 50));`);
+    expect(result).toMatchObject({ code: 0, stdout: "bigint\n" });
+    expect(warnings(result)).toEqual([]);
+    expect(await workers()).toMatchObject([{ workerId: 0, clean: true, releasedAt: expect.any(Number) as number }]);
+  });
+
+  test("keeps the worker ID while each end of its work begins more of it", async () => {
+    const result = await run(`
+      import { snowlease } from "snowlease";
+      const ids = await snowlease({ registry: process.env.REGISTRY });
+      let rounds = 0;
+      process.on("beforeExit", () => {
+        if (rounds++ < 5) setTimeout(() => console.log(typeof ids.next(), ids.lease.fence), 20);
+      });`);
+    expect(result).toMatchObject({ code: 0, stdout: "bigint 1\n".repeat(5) });
+    expect(await workers()).toMatchObject([{ workerId: 0, clean: true, releasedAt: expect.any(Number) as number }]);
+  });
+
+  test("warns where a program ends without waiting for close()", async () => {
+    const result = await run(`
+      import { snowlease } from "snowlease";
+      const options = { registry: process.env.REGISTRY };
+      const [left, closing, closed] = [await snowlease(options), await snowlease(options), await snowlease(options)];
+      const inMemory = await snowlease({ registry: "memory:" });
+      await closed.close();
+      void closing.close();
+      process.exit(3);`);
+    expect(result.code).toBe(3);
+    if (isNode) {
+      expect(warnings(result)).toEqual([
+        "Worker 0 of namespace `default` was not given back, and rests until TIME: the process ended without `close()`",
+        "Worker 1 of namespace `default` may rest until TIME: the process ended before `close()` had; wait for it",
+      ]);
+    }
+    const [held, , given] = await workers();
+    expect(held).toMatchObject({ workerId: 0, clean: false });
+    expect(held).not.toHaveProperty("releasedAt");
+    expect(given).toMatchObject({ workerId: 2, clean: true });
+  });
+
+  test("warns where the worker ID cannot be given back at the end, and listens no longer than it has a lease", async () => {
+    const result = await run(`
+      import { openRegistry, snowlease } from "snowlease";
+      const store = await openRegistry({ registry: process.env.REGISTRY });
+      const listeners = () => process.listenerCount("beforeExit") + process.listenerCount("exit");
+      const before = listeners();
+      const many = await Promise.all(Array.from({ length: 15 }, () => snowlease({ registry: store })));
+      console.log(listeners() - before);
+      await Promise.all(many.map(({ close }) => close()));
+      console.log(listeners() - before);
+      const release = async () => { throw new Error("it is away"); };
+      await snowlease({ registry: { ...store, release } });`);
+    expect(result).toMatchObject({ code: 0, stdout: "2\n0\n" });
+    expect(result.stderr).not.toContain("MaxListeners");
+    const text = "Worker 0 of namespace `default` was not given back, and rests until TIME: it is away";
+    if (isNode) expect(warnings(result)).toEqual([text]);
   });
 
   test.each(["a file", "a daemon"])("holders, and those after they were killed, make no ID twice: %s", async (kind) => {

@@ -42,8 +42,9 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "a cluster
     const proxy = await ApiProxy.start(server);
     const direct = await openKubernetes(server.url(), patience);
     const late = await openKubernetes(server.url(proxy.port), patience);
+    const stopped = await openKubernetes(server.url(proxy.port), patience);
     onTestFinished(async () => {
-      await Promise.all([direct.close(), late.close()]);
+      await Promise.all([direct, late, stopped].map((registry) => registry.close()));
       await proxy.stop();
     });
     await direct.init({ namespace, layout: defaultLayout.fingerprint, maxWindow: window, new: true });
@@ -56,8 +57,8 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "a cluster
     const used = { until: first.grant.from + 1 };
     await direct.release({ ...keyOf(first.request, first.grant), clock: Date.now(), used });
     const snapshot = await server.etcd.snapshot();
-    // So far that a server which starts does not get there by itself.
-    await server.etcd.raise(200);
+    // So far that a server which starts does not get there by itself, however long it takes.
+    await server.etcd.raise(1000);
     const holder = await claimed(late, "alpha");
     const version = Number(server.object(record).metadata.resourceVersion);
     const kept = proxy.hold(`PATCH ${record}`);
@@ -68,12 +69,18 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "a cluster
         .catch((error: { readonly code?: string }) => String(error.code));
     const answer = renew(holder, late);
     await kept.arrived;
-    // The server writes by itself, too, now and then.
+    // The server writes by itself, too, now and then: the claim's write waits until it is its turn.
     let next: typeof holder;
     do {
       await putBack(snapshot);
-      await server.etcd.raise(version - 1 - (await server.etcd.revision()));
-      next = await claimed(direct, "beta");
+      const write = proxy.hold(`PATCH ${record}`);
+      const claim = claimed(stopped, "beta");
+      await Promise.race([write.arrived, claim]);
+      const left = version - 1 - (await server.etcd.revision());
+      expect(left).toBeGreaterThanOrEqual(0);
+      await server.etcd.raise(left);
+      write.go();
+      next = await claim;
     } while (Number(server.object(record).metadata.resourceVersion) !== version);
     const stored = await direct.worker(namespace, 0);
 

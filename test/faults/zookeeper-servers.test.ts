@@ -55,7 +55,9 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       }
       for (const [i, { workerId, fence, until }] of grants.entries()) {
         expect(await registry.worker(namespace, workerId)).toMatchObject({ fence, until });
-        expect(await granted(registry, wishes[i] ?? claimRequest())).toMatchObject({ workerId, fence, until });
+        // The servers' restarts may have taken longer than a clock may be behind.
+        const again = { ...(wishes[i] ?? claimRequest()), clock: Date.now() };
+        expect(await granted(registry, again)).toMatchObject({ workerId, fence, until });
       }
       expect(await registry.claim(claimRequest({ workerId: 5 }))).toMatchObject({ outcome: "held" });
       const before = steady.snowflake.lease.until;

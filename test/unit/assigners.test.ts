@@ -244,6 +244,13 @@ describe("an address", () => {
     );
   });
 
+  it("is refused where all hosts would have worker ID 0", async () => {
+    const one = request({ layout: layouts.mastodon, pool: layouts.mastodon.pool }, { ip: "10.0.3.77" });
+    expect(await refusal(ipAssigner().assign(one, signal))).toBe(
+      "Every host has worker ID 0 in the layout timestamp:48,sequence:16@0/1, so an address cannot tell them apart; name a registry (SNOWLEASE_REGISTRY), or a layout with identity bits.",
+    );
+  });
+
   it.each(["", "host", "10.0.0", "10.0.0.256", "::g", "[::1]"])("that is %j is refused", async (ip) => {
     expect(await refusal(ipAssigner({ ip }).assign(request(), signal))).toContain("`ip` to be an IPv4 or IPv6 address");
   });

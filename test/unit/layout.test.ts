@@ -10,20 +10,22 @@ const bothSides = Layout.parse("timestamp:32,site:3,rack:4,sequence:10,host:5,pr
 /** Any layout within the limits: identity fields above, below and on both sides of the sequence. */
 const anyLayout = fc
   .record({
-    timestamp: fc.integer({ min: 21, max: 45 }),
+    timestamp: fc.integer({ min: 21, max: 48 }),
     sequence: fc.integer({ min: 1, max: 31 }),
-    identity: fc.array(fc.integer({ min: 1, max: 31 }), { minLength: 1, maxLength: 6 }),
+    identity: fc.array(fc.integer({ min: 1, max: 31 }), { maxLength: 6 }),
     rollback: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 8 })),
     wraps: fc.boolean(),
     at: fc.nat(6),
     epoch: fc.oneof(fc.constant(0), fc.integer({ min: 4_102_444_801, max: 4_102_444_800_000 })),
     tick: fc.oneof(fc.constant(1), fc.constantFrom(10, 1000, 60_000), fc.integer({ min: 1, max: 60_000 })),
   })
-  .filter(({ timestamp, sequence, identity, rollback, epoch, tick }) => {
+  .filter(({ timestamp, sequence, identity, rollback, epoch, tick, wraps }) => {
     const workerBits = identity.reduce((sum, bits) => sum + bits, 0);
     const count = sequence + rollback;
-    const ends = epoch + 2 ** timestamp * tick <= 8.64e15;
-    return workerBits <= 31 && count <= 31 && timestamp + count + workerBits <= 63 && ends;
+    const width = timestamp + count + workerBits;
+    const used = width === 64 ? timestamp - 1 : timestamp;
+    const ends = epoch + 2 ** used * tick <= 8.64e15;
+    return workerBits <= 31 && count <= 31 && width <= (wraps ? 63 : 64) && used >= 21 && used <= 47 && ends;
   })
   .map(({ timestamp, sequence, identity, rollback, at, epoch, tick, wraps }) => {
     const fields = identity.map((bits, index) => ({ name: `part${index}`, bits }));
@@ -40,7 +42,7 @@ const upTo = (max: number): fc.Arbitrary<number> =>
   fc.oneof(
     fc.maxSafeNat().map((value) => value % (max + 1)),
     fc.constantFrom(0, max),
-    fc.nat(45).map((power) => Math.min(2 ** power, max)),
+    fc.nat(47).map((power) => Math.min(2 ** power, max)),
   );
 
 const anyPlace = fc.oneof(anyLayout, fc.constantFrom(bothSides, ...Object.values(layouts))).chain((layout) =>
@@ -483,12 +485,22 @@ describe("a spec is refused", () => {
     ["rollback elsewhere", "timestamp:41,rollback:2,worker:8,sequence:12@0", "`rollback` directly above `sequence`"],
     ["much rollback", "timestamp:41,worker:8,rollback:9,sequence:5@0", "`rollback bits` to be an integer from 0 to 8"],
     ["a long count", "timestamp:21,worker:5,rollback:2,sequence:30@0", "`sequence bits` to be an integer from 1 to 29"],
-    ["no identity", "timestamp:41,sequence:12@0", "`identity bits` to be an integer from 1 to"],
-    ["much identity", "timestamp:21,worker:16,host:16,sequence:5@0", "`identity bits` to be an integer from 1 to"],
+    ["much identity", "timestamp:21,worker:16,host:16,sequence:5@0", "`identity bits` to be an integer from 0 to"],
     ["a long sequence", "timestamp:21,worker:5,sequence:32@0", "`sequence bits` to be an integer from 1 to"],
-    ["a short timestamp", "timestamp:20,worker:5,sequence:5@0", "`timestamp bits` to be an integer from 21 to 45"],
-    ["a long timestamp", "timestamp:46,worker:5,sequence:5@0", "`timestamp bits` to be an integer from 21 to 45"],
-    ["64 bits", "timestamp:41,worker:11,sequence:12@0", "`total bits` to be an integer from 1 to 63, got `64`"],
+    ["a short timestamp", "timestamp:20,worker:5,sequence:5@0", "`timestamp bits` to be an integer from 21 to 47"],
+    ["a long timestamp", "timestamp:48,worker:5,sequence:5@0", "`timestamp bits` to be an integer from 21 to 47"],
+    [
+      "a long timestamp of 64",
+      "timestamp:49,sequence:15@0",
+      "`timestamp bits` to be an integer from 22 to 48, got `49`",
+    ],
+    [
+      "a short one of 64",
+      "timestamp:21,worker:31,sequence:12@0",
+      "`timestamp bits` to be an integer from 22 to 48, got",
+    ],
+    ["65 bits", "timestamp:42,worker:11,sequence:12@0", "`total bits` to be an integer from 1 to 64, got `65`"],
+    ["64 that wrap", "timestamp:41,worker:11,sequence:12@0/1/wraps", "`total bits` to be an integer from 1 to 63"],
     ["no bits", "timestamp:41,worker:0,sequence:12@0", "`worker bits` to be an integer from 1 to 63, got `0`"],
     ["no date for its end", "timestamp:45,worker:5,sequence:5@0/60000", "`end of life` to be an integer from 1 to "],
     ["tick 0", "timestamp:41,worker:10,sequence:12@0/0", "`tick` to be an integer from 1 to 60000"],

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout, layouts } from "../../src/id/layout.ts";
 
-const { rollback, safe53, scene, sonyflake, twitter, uid, westid } = layouts;
+const { discord, instagram, mastodon, rollback, safe53, scene, sonyflake, twitter, uid, westid } = layouts;
 const year = 365.2425 * 24 * 3_600_000;
 
 function refused(run: () => unknown): string {
@@ -34,6 +34,45 @@ describe("IDs of other programs", () => {
   });
 });
 
+describe("IDs of 64 bits, whose top bit is 0", () => {
+  // As Discord's documentation takes it apart.
+  it("a snowflake of Discord", () => {
+    const parts = { timestamp: 1_462_015_105_796, workerId: 32, sequence: 7 };
+    expect(discord.decompose(175928847299117063n)).toEqual({ ...parts, fields: { worker: 1, process: 0 } });
+    expect(discord.compose(parts)).toBe(175928847299117063n);
+  });
+
+  // The example of the article that introduced them: user 31,341 of 2,000 shards, the 5,001st ID of its table.
+  it("an ID of Instagram", () => {
+    const id = (1_387_263_000n << 23n) | (1341n << 10n) | (5001n % 1024n);
+    const parts = { timestamp: 1_314_220_021_721 + 1_387_263_000, workerId: 1341, sequence: 905 };
+    expect(instagram.decompose(id)).toEqual({ ...parts, fields: { shard: 1341 } });
+    expect(instagram.compose(parts)).toBe(id);
+  });
+
+  // The example in the documentation of its API, whose `created_at` is 52 ms later.
+  it("a status of Mastodon, which has one worker ID", () => {
+    const parts = { timestamp: Date.parse("2019-12-08T03:48:33.849Z"), workerId: 0 };
+    const id = 103270115826048975n;
+    expect(mastodon.decompose(id)).toEqual({ ...parts, sequence: Number(id & 0xffffn), fields: {} });
+    expect(mastodon.compose({ ...parts, sequence: Number(id & 0xffffn) })).toBe(id);
+    expect(mastodon.pool).toEqual({ first: 0, last: 0 });
+  });
+
+  it.each([
+    [discord, "2084-09-06T15:47:35.552Z"],
+    [instagram, "2046-06-27T17:00:49.497Z"],
+    [mastodon, "6429-10-17T02:45:55.328Z"],
+  ])("$name ends before the sign of a signed column is set", (layout, end) => {
+    expect(new Date(layout.endOfLife).toISOString()).toBe(end);
+    const last = layout.encode(layout.maxTick, layout.pool.last, layout.maxSequence);
+    expect([last, layout.totalBits]).toEqual([2n ** 63n - 1n, 63]);
+    expect(layout.decompose(last).timestamp).toBe(layout.endOfLife - 1);
+    expect(refused(() => layout.decompose(last + 1n))).toContain("(63 bits)");
+    expect(layout.refusalAt(layout.endOfLife)).toMatchObject({ code: "LAYOUT_EXPIRED" });
+  });
+});
+
 describe("a preset", () => {
   it.each([
     ["westid", 63, 1, 1023, 4095, "2017-03-24T09:04:43.706Z", "2086-11-29T00:52:19.258Z"],
@@ -57,7 +96,7 @@ describe("a preset", () => {
       code: "LAYOUT_EXPIRED",
       message: `The timestamp bits of the layout ${uid.fingerprint} ran out on 2024-11-20T13:24:16.000Z; move to another layout.`,
     });
-    const others = Object.values(layouts).filter(({ name = "" }) => !name.startsWith("uid"));
+    const others = Object.values(layouts).filter(({ name = "" }) => !name.startsWith("uid") && name !== "instagram");
     for (const layout of others) expect(layout.endOfLife).toBeGreaterThan(Date.parse("2026-01-01Z") + 50 * year);
   });
 

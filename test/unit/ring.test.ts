@@ -106,7 +106,7 @@ describe("a ring", () => {
 
   it("is filled on schedule, calls onFull when it is full, and drops IDs older than the clock", async () => {
     let full = 0;
-    const { ring, clock, take } = await openRing({ boost: 1, scheduleInterval: 10, onFull: () => void full++ });
+    const { ring, clock, take } = await openRing({ boost: 1, scheduleInterval: "10ms", onFull: () => void full++ });
     await clock.advance(0);
     expect(take()).toEqual([0, 0]);
     await clock.advance(9);
@@ -191,6 +191,8 @@ describe("a ring", () => {
       { paddingFactor: -1 },
       { scheduleInterval: 0 },
       { scheduleInterval: Number.NaN },
+      { scheduleInterval: "10" },
+      { scheduleInterval: "600h" },
     ];
     const lead = await open({ layout, mode: "lead" });
     for (const options of bad) expect(thrown(() => new Ring(lead.ids, options)).code).toBe("CONFIG_INVALID");

@@ -88,10 +88,29 @@ describe("an ID", () => {
     }
   });
 
+  it("is made by functions that are passed on without their generator", async () => {
+    const { next, close } = (await open()).ids;
+    expect(next()).toBeLessThan(next());
+    await close();
+    expect(thrown(next).code).toBe("LEASE_LOST");
+    const { nextNumber } = (await open({ layout: Layout.parse("safe53") })).ids;
+    expect(nextNumber()).toBeLessThan(nextNumber());
+  });
+
+  it("is its text, too, where a caller waits for it", async () => {
+    const { ids } = await open();
+    const first = ids.next();
+    expect(await ids.nextStringAsync()).toBe(String(first + 1n));
+    expect(await ids.nextStringAsync("hex")).toBe((first + 2n).toString(16));
+    await ids.close();
+    await expect(ids.nextStringAsync()).rejects.toEqual(coded("LEASE_LOST"));
+  });
+
   it("is not spent on a form that does not exist", async () => {
     const { ids, next } = await open();
     for (const name of ["base63", "constructor", "toString", "__proto__", "", null]) {
       expect(thrown(() => ids.nextString(name as EncodingName)).code).toBe("CONFIG_INVALID");
+      await expect(ids.nextStringAsync(name as EncodingName)).rejects.toEqual(coded("CONFIG_INVALID"));
     }
     expect(next()).toEqual([start, 0]);
   });
@@ -451,6 +470,9 @@ describe("nextAsync", () => {
     await clock.advance(2);
     expect(states).toEqual(["LEASE_EXPIRED", "LEASE_EXPIRED"]);
     await expect(ids.nextAsync({ timeout: 0 })).rejects.toEqual(coded("LEASE_EXPIRED"));
+    for (const timeout of ["0", "0ms"]) {
+      await expect(ids.nextStringAsync("hex", { timeout })).rejects.toEqual(coded("LEASE_EXPIRED"));
+    }
   });
 
   it("rejects with the signal's reason when it is aborted, before and while it waits", async () => {

@@ -23,7 +23,7 @@ import { lendLease, lendOverSocket } from "../../src/lend.ts";
 import { workerIdVariables } from "../../src/config/lent-lease.ts";
 import { SharedUsageTracker } from "../../src/sharing/usage-tracker.ts";
 import { joinLease } from "../../src/sharing/joined-lease.ts";
-import { openLease, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
+import { openLease, openRegistry, type RegistryToOpen, snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";
 import { fakeClock } from "../../src/testing.ts";
 
 const run = promisify(execFile);
@@ -95,6 +95,49 @@ const lastBits = async (): Promise<number> => {
   const request = { layout: layouts.westid, pool, fixed: pool, options: {} };
   return (await ipAssigner().assign(request as never, new AbortController().signal)) as number;
 };
+
+describe("a registry for several namespaces", () => {
+  it("is opened once, and stays open until it is closed", async () => {
+    const registry = await openRegistry({
+      registry: `sqlite:${join(folder, "one.db")}`,
+      operationTimeout: "10m",
+      clock,
+    });
+    made.push(registry);
+    const [orders, invoices] = await Promise.all([
+      opened({ registry, namespace: "orders" }),
+      opened({ registry, namespace: "invoices" }),
+    ]);
+    expect([orders.lease.workerId, invoices.lease.workerId]).toEqual([0, 0]);
+    const first = orders.next();
+    await orders.close();
+    expect(await registry.worker("orders", 0)).toMatchObject({ clean: true });
+    const again = await opened({ registry, namespace: "orders" });
+    expect(again.next()).not.toBe(first);
+    expect(await registry.worker("invoices", 0)).toMatchObject({ state: "live" });
+  });
+
+  it("that a program has already is returned as it is", async () => {
+    const registry = memoryRegistry({ clock });
+    expect(await openRegistry({ registry })).toBe(registry);
+  });
+
+  it.each<[unknown, RegExp]>([
+    [{}, /^Expected the option `registry` of `openRegistry`, got none/],
+    [{ registry: undefined }, /^Expected the option `registry` to have a value, got undefined/],
+    [undefined, /^Expected the options to be an object, got `undefined`/],
+    [{ registry: "memory:", windw: 1 }, /`windw`/],
+    [
+      { registry: "memory:?namespace=orders" },
+      /^Expected no `namespace` in the registry URL from the option `registry`: `openRegistry` makes no lease; pass it to `snowlease\(\)`\.$/,
+    ],
+    [{ registry: memoryRegistry(), namespace: "orders" }, /^Expected no `namespace` in the options/],
+    [{ registry: "memory:?worker=3" }, /^Expected no `worker` in the registry URL/],
+    [{ registry: "sqlite:/dev/null/registry.db" }, /registry\.db/],
+  ])("%j is refused", async (options, message) => {
+    await expect(openRegistry(options as RegistryToOpen)).rejects.toThrow(message);
+  });
+});
 
 describe("with nothing configured", () => {
   it("claims the end of the host's address in the embedded registry", async () => {

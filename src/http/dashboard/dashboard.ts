@@ -8,7 +8,7 @@ import type { Registry } from "../../rule/registry.ts";
 import { alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
-import { namespacePattern } from "../../api/fields.ts";
+import { namespacePattern, namespaceRule } from "../../id/namespace.ts";
 import { readForm } from "../body.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 import { eventNames, type Journal } from "../monitoring/journal.ts";
@@ -306,7 +306,7 @@ function readAsked(query: URLSearchParams) {
   };
   const namespace = text("namespace");
   if (namespace !== undefined && !namespacePattern.test(namespace)) {
-    refuse("namespace", `to match ${namespacePattern.source}`, namespace);
+    refuse("namespace", namespaceRule(namespace), namespace);
   }
   return {
     namespace,

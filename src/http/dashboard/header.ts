@@ -1,6 +1,6 @@
 import { html } from "hono/html";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
-import { namespacePattern } from "../../api/fields.ts";
+import { namespacePattern } from "../../id/namespace.ts";
 import { type Html, when } from "./text.ts";
 
 /** Namespaces that are linked, and offered: of more, the others can be named. */

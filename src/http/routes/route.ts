@@ -1,6 +1,8 @@
+import { refuse } from "../../id/check.ts";
 import { shown, SnowleaseError } from "../../id/errors.ts";
+import { namespacePattern, namespaceRule } from "../../id/namespace.ts";
 import { type Call, receiptHeader } from "../../api/call.ts";
-import { namespacePattern, workerId } from "../../api/fields.ts";
+import { workerId } from "../../api/fields.ts";
 import { readJson } from "../body.ts";
 import { checked, parameters, type Schema } from "../../api/schema.ts";
 import type { AnswerParts } from "../problem.ts";
@@ -69,10 +71,7 @@ export function rawRoute<Answer, Body, Query>(
 
 function namespaceOf(name: string | undefined): string {
   if (name !== undefined && namespacePattern.test(name)) return name;
-  throw new SnowleaseError(
-    "CONFIG_INVALID",
-    `Expected \`namespace\` to match ${namespacePattern.source}, got ${shown(name)}.`,
-  );
+  return refuse("namespace", namespaceRule(name), name);
 }
 
 /** A parameter as the schemas, which are the same as for bodies, want it. */

@@ -13,7 +13,8 @@ export function sameIds(a: Layout, b: Layout): boolean {
 function shapeOf({ fields, epoch, tick, wrap }: Layout): string {
   // A letter a bit: adjacent identity fields are one run.
   const bits = fields.map((field) => (isIdentity(field) ? "w" : field.name.charAt(0)).repeat(field.bits));
-  return JSON.stringify([bits.join(""), epoch, tick, wrap]);
+  // The top bit of 64 is 0 in each ID.
+  return JSON.stringify([bits.join("").slice(-63), epoch, tick, wrap]);
 }
 
 /** Whether a field is part of the worker ID. */
@@ -58,7 +59,7 @@ export function roomier(old: Layout, now: number): Layout | undefined {
     const fields = old.fields.map(({ name, bits }, i) => {
       return { name, bits: bits + (i === 0 ? -more : i === identity ? more : 0) };
     });
-    if ((fields[0]?.bits ?? 0) < 21) return undefined;
+    if (identity < 0 || old.totalBits - old.shiftOf("timestamp") - more < 21) return undefined;
     const layout = Layout.parse(writeNotation({ fields, epoch: old.epoch, tick: old.tick }));
     const at = firstEqual(old, layout, now);
     const lasts = layout.endOfLife > now + 2 * longestMove;

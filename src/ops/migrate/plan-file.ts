@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { configInvalid, shown } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
+import { namespaceForm, namespacePattern } from "../../id/namespace.ts";
 import { plainAddress } from "./addresses.ts";
 import { hostText, pinsOf, type Plan, type PlannedHost } from "./plan.ts";
 import { sourceKinds } from "./source.ts";
@@ -16,7 +17,7 @@ const schema: z.ZodType<Plan> = z.strictObject({
   snowlease: z.literal("migration plan"),
   version: z.literal(1),
   createdAt: time,
-  namespace: z.string().regex(/^[a-z][a-z0-9_]{0,31}$/, "has to match [a-z][a-z0-9_]{0,31}"),
+  namespace: z.string().regex(namespacePattern, `has to match ${namespaceForm}`),
   layout: text,
   from: z.enum(sourceKinds),
   source: text,

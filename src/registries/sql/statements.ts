@@ -1,5 +1,6 @@
 import { readStatements } from "../sql-sections.ts";
-import { shown, SnowleaseError } from "../../id/errors.ts";
+import { refuse } from "../../id/check.ts";
+import { namespacePattern, namespaceRule } from "../../id/namespace.ts";
 import type { SqlStatement, SqlValue } from "./dialect.ts";
 
 const commonFiles = ["assign", "claim", "history", "meta", "record", "workers"];
@@ -59,12 +60,7 @@ export interface TablesPlace {
 /** The names of a namespace's tables, indexes and constraints: `{window}`, `{until_index}`, `{window_key}`. */
 export function namesOf(namespace: string, { kind, schema }: TablesPlace = { kind: "" }): Names {
   // The name becomes a part of statements.
-  if (!/^[a-z][a-z0-9_]{0,31}$/.test(namespace)) {
-    throw new SnowleaseError(
-      "CONFIG_INVALID",
-      `Expected \`namespace\` to be like orders: a letter, then up to 31 of a-z, 0-9 and _, got ${shown(namespace)}.`,
-    );
-  }
+  if (!namespacePattern.test(namespace)) refuse("namespace", namespaceRule(namespace), namespace);
   const suffix = namespace === "default" ? "" : `_${namespace}`;
   // Behind a proxy, a session's search path is not ours. A session of Oracle is in the schema.
   const inside = kind === "postgres" && schema !== undefined ? `"${schema}".` : "";
