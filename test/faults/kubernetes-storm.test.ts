@@ -3,12 +3,19 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { claimRequest, granted } from "../support/claims.ts";
+import { defaultLayout } from "../../src/id/layout.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
+
+/** No window passes while a test runs. */
+const window = 600_000;
 
 describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "claims at once", { timeout: 600_000 }, () => {
   let server: Kubernetes;
   beforeAll(async () => {
     server = await Kubernetes.start();
+    const registry = await openKubernetes(server.url(), 60_000);
+    await registry.init({ namespace: "orders", layout: defaultLayout.fingerprint, maxWindow: window, new: true });
+    await registry.close();
   }, 1_200_000);
   afterAll(() => server.remove());
 
@@ -16,7 +23,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "claims at
   async function storm(): Promise<(number | string)[]> {
     const script = join(import.meta.dirname, "../support/claimers.mjs");
     const made: ChildProcess[] = Array.from({ length: 4 }, (_, i) =>
-      fork(script, [server.url(), `host-${i}`, "50", "60000"]),
+      fork(script, [server.url(), `host-${i}`, "50", "60000", String(window)]),
     );
     onTestFinished(() => made.forEach((child) => child.kill("SIGKILL")));
     await Promise.all(made.map((child) => once(child, "message")));
@@ -40,7 +47,7 @@ describe.skipIf(kubernetesMissing !== undefined)(kubernetesMissing ?? "claims at
     for (let i = 0; i < 624; i += 48) {
       const some = Array.from({ length: 48 }, (_, n) => {
         const holder = { host: `host-${i + n}`, ip: "", pid: 1, instance: "" };
-        return granted(registry, claimRequest({ holder, window: 60_000 }));
+        return granted(registry, claimRequest({ holder, window }));
       });
       all.push(...(await Promise.all(some)).map(({ workerId }) => workerId));
     }

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { layouts } from "../../dist/index.js";
 import { openRegistry, parseAddress } from "../../dist/registries/index.js";
 
-const [, , url, host, count, operationTimeout = "20000"] = process.argv;
+const [, , url, host, count, operationTimeout = "20000", window = "60000"] = process.argv;
 const registry = await openRegistry(parseAddress(url), { operationTimeout: Number(operationTimeout) });
 await registry.ping();
 process.send("ready");
@@ -14,7 +14,7 @@ const claim = async (_, i) => {
     token: randomBytes(16).toString("hex"),
     pool: layouts.westid.pool,
     holder: { host, ip: "10.0.0.1", pid: i, instance: "" },
-    window: 60_000,
+    window: Number(window),
     layout: layouts.westid.fingerprint,
   };
   for (let tries = 1; ; tries++) {
