@@ -38,11 +38,11 @@ if (cluster.isPrimary) {
   const ids = await snowlease();
   const answer = async (response) => {
     try {
-      const id = await ids.nextAsync();
+      const id = await ids.nextStringAsync();
       response.writeHead(201, { "content-type": "application/json" });
-      response.end(JSON.stringify({ id: String(id), pid: process.pid }));
+      response.end(JSON.stringify({ id, pid: process.pid }));
     } catch (error) {
-      response.writeHead(503, { "content-type": "application/json", "retry-after": "1" });
+      response.writeHead(error.status, { "content-type": "application/json", ...error.headers });
       response.end(JSON.stringify({ code: error.code }));
     }
   };

@@ -1,8 +1,7 @@
-// A service with Hono on Node, which hands the generator to its handlers as a variable of the context.
+// A service with Hono on Node, as many instances as you like on one registry:
 //
 //   SNOWLEASE_REGISTRY=redis://localhost PORT=3000 node examples/hono.mjs
 //   curl -X POST http://127.0.0.1:3000/orders      # {"id":"1278549019894743040"}: as text, which JavaScript's numbers are too short for
-import { once } from "node:events";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { isSnowleaseError, snowlease } from "snowlease";
@@ -11,40 +10,27 @@ import { isSnowleaseError, snowlease } from "snowlease";
 const ids = await snowlease();
 const app = new Hono();
 
-app.use(async (context, next) => {
-  context.set("ids", ids);
-  await next();
+// Waits for up to 5 s where there is no ID at once.
+app.post("/orders", async (context) => context.json({ id: await ids.nextStringAsync() }, 201));
+
+app.get("/ready", (context) => {
+  const health = ids.health();
+  return context.json(health, health.ok ? 200 : 503);
 });
 
-app.post("/orders", async (context) => {
-  // Waits for up to 5 s where there is none at once: a full millisecond, a window that has to be renewed first.
-  const id = await context.get("ids").nextAsync();
-  return context.json({ id: String(id) }, 201);
-});
-
-// No worker ID, or no time left on it: another instance may have some, and this one may later.
+// 503 with `Retry-After`: another instance may have some.
 app.onError((error, context) => {
   if (!isSnowleaseError(error)) throw error;
-  const seconds = Math.ceil((error.details.retryAfterMs ?? 1000) / 1000);
-  return context.json({ code: error.code }, 503, { "Retry-After": String(seconds) });
+  return context.json({ code: error.code }, error.status, error.headers);
 });
 
-const server = serve(
-  { fetch: app.fetch, port: Number(process.env.PORT ?? 3000), hostname: "127.0.0.1" },
-  ({ port }) => {
-    console.log(`http://127.0.0.1:${port}`);
-  },
-);
+const options = { fetch: app.fetch, port: Number(process.env.PORT ?? 3000), hostname: "127.0.0.1" };
+const server = serve(options, ({ port }) => console.log(`http://127.0.0.1:${port}`));
 
-// First the last request, then the last ID, then the worker ID.
-async function stop() {
-  server.close();
-  await once(server, "close");
-  await ids.close();
-}
-process.once("SIGTERM", () => void stop());
+// First the last request, then the worker ID.
+process.once("SIGTERM", () => server.close(() => void ids.close()));
 // Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
 ids.lease.signal.addEventListener("abort", () => {
   process.exitCode = 1;
-  void stop();
+  server.close(() => void ids.close());
 });

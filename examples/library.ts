@@ -2,8 +2,10 @@
 // sources of worker IDs stands in assigner.ts, what is about stores in journal.ts and own-registry, what is for tests in testing.ts.
 //
 //   npx tsx examples/library.ts
+import { Registry } from "prom-client";
 import {
   type Clock,
+  collectMetrics,
   type Duration,
   type Encoding,
   type EncodingName,
@@ -11,6 +13,7 @@ import {
   type ErrorCode,
   errorCodes,
   type ErrorDetails,
+  type Health,
   type IdParts,
   type InitOptions,
   isSnowleaseError,
@@ -27,6 +30,7 @@ import {
   lendLease,
   type Lender,
   listRecents,
+  type MetricsTarget,
   type Mode,
   openRegistry,
   type ComposeParts,
@@ -103,6 +107,16 @@ async function watchLease(): Promise<void> {
   const before: LeaseState = lease.state;
   await ids.close();
   console.log(before, "->", lease.state);
+}
+
+/** Whether IDs are made, for a readiness probe and for the metrics of the program. */
+async function showHealth(): Promise<void> {
+  const ids = await snowlease(options);
+  const { ok, detail }: Health = ids.health();
+  console.log(ok, detail); // true "Worker 512 of namespace `orders` makes IDs until …"
+  const target: MetricsTarget = new Registry(); // of prom-client, or a meter of OpenTelemetry
+  collectMetrics(ids, target);
+  await ids.close();
 }
 
 /** What can go wrong is a closed set, and says whether to try again. */
@@ -198,6 +212,7 @@ async function readRecents(): Promise<void> {
 }
 
 await makeNamespace();
+await showHealth();
 await makeIds();
 await useNamespaces();
 await watchLease();

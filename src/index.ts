@@ -27,12 +27,13 @@ export {
   type UsageTracker,
   type LeaseSnapshot,
 } from "./lease/lease.ts";
+export { collectMetrics, type MetricsTarget } from "./generator/metrics.ts";
 export { listRecents } from "./generator/recent-ticks.ts";
 export type { EraInfo, NamespaceInfo, NamespaceLimits } from "./rule/limits.ts";
 export type * from "./rule/registry.ts";
 export { Ring, type RingOptions } from "./generator/ring.ts";
 export type { RollbackOptions } from "./generator/rollback.ts";
-export { Snowflake, type WaitOptions } from "./generator/snowflake.ts";
+export { type Health, Snowflake, type WaitOptions } from "./generator/snowflake.ts";
 export type { Mode, Share, SnowflakeOptions } from "./generator/tick-allocator.ts";
 export type { TextOptions } from "./generator/decimal-writer.ts";
 export { lendLease, type Lender } from "./lend.ts";

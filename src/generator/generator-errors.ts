@@ -6,13 +6,13 @@ import type { LeaseView, LeaseSnapshot } from "../lease/lease.ts";
 // Why a generator makes no ID now.
 
 /** The lease holds no worker ID, for now or for good. The lease of another thread may be held again since the caller looked. */
-export function notHeldError({ workerId, namespace, state }: LeaseView): SnowleaseError {
+export function notHeldError({ workerId, namespace, state, failure }: LeaseView): SnowleaseError {
   const worker = `Worker ${workerId} of namespace \`${namespace}\``;
   if (state === "held") {
     return new SnowleaseError("LEASE_EXPIRED", `${worker} was claimed at this moment; try again.`, { retryAfterMs: 0 });
   }
   if (state === "switching") {
-    const message = `${worker} was given up and another worker ID is being claimed; try again.`;
+    const message = `${worker} was given up and another worker ID is being claimed; try again.${lastTry(failure)}`;
     return new SnowleaseError("LEASE_EXPIRED", message);
   }
   if (state === "suspended") {
@@ -32,9 +32,18 @@ function leaseEndedError(lease: Pick<LeaseView, "workerId" | "namespace" | "stat
   return new SnowleaseError("LEASE_LOST", `${what} has ended (${lease.state}); make a new generator.`);
 }
 
-export function windowPassedError({ workerId, until }: LeaseSnapshot, wall: number): SnowleaseError {
+/** For the end of a message: why the lease cannot get what it needs. */
+export function lastTry(failure: SnowleaseError | undefined): string {
+  return failure === undefined ? "" : ` The last try failed: ${failure.message}`;
+}
+
+export function windowPassedError(
+  { workerId, until }: LeaseSnapshot,
+  wall: number,
+  failure: SnowleaseError | undefined,
+): SnowleaseError {
   const times = `ended at ${timeText(until)} and the clock shows ${timeText(wall)}`;
-  const message = `The window of worker ${workerId} ${times}; IDs go on when a renewal succeeds.`;
+  const message = `The window of worker ${workerId} ${times}; IDs go on when a renewal succeeds.${lastTry(failure)}`;
   return new SnowleaseError("LEASE_EXPIRED", message, { until, clock: wall });
 }
 

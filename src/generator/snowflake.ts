@@ -3,11 +3,11 @@ import { monotonic, type Clock } from "../lease/clock.ts";
 import { WallGate } from "./wall-gate.ts";
 import { checkDuration, type Duration } from "../id/duration.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";
-import type { SnowleaseError } from "../id/errors.ts";
+import { type SnowleaseError, timeText } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { LeaseView, Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { IncrementalEncoder } from "./incremental-encoder.ts";
-import { notHeldError } from "./generator-errors.ts";
+import { lastTry, notHeldError } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { fillIds } from "./fill.ts";
 import { type TextOptions, DecimalWriter } from "./decimal-writer.ts";
@@ -21,6 +21,13 @@ export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
   /** After this time the call rejects with the error that it waited to pass. Default: 5 s. */
   readonly timeout?: Duration | undefined;
+}
+
+/** Whether a generator makes IDs. */
+export interface Health {
+  readonly ok: boolean;
+  /** For people: until when, or why not. */
+  readonly detail: string;
 }
 
 /** A caller that waits for the next tick. */
@@ -205,6 +212,19 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
       end = this.#textFrom(target, end, texts);
     }
     return end;
+  }
+
+  /**
+   * Whether it makes IDs now, for a readiness probe. Asks nobody, makes no ID, and says what `next` would; a full tick does not count, which
+   * is over in a moment. Where it is not `ok`, another instance of the service may do better; one whose `lease.signal` is aborted has to be
+   * started anew.
+   */
+  health(): Health {
+    const error = this.#isOpen() ? undefined : this.#open();
+    if (error !== undefined && error.code !== "SEQUENCE_EXHAUSTED") return { ok: false, detail: error.message };
+    const { workerId, namespace, until, failure } = this.lease;
+    const window = `Worker ${workerId} of namespace \`${namespace}\` makes IDs until ${timeText(until)}, longer with each renewal.`;
+    return { ok: true, detail: `${window}${lastTry(failure)}` };
   }
 
   /** Gives the worker ID back. No ID is made after this call, even if it rejects. */

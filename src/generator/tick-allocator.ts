@@ -174,7 +174,7 @@ export class TickAllocator implements UsageTracker {
     const begin = layout.timeOf(tick);
     if (begin < snapshot.knownFrom) return this.#belowFloor(wall, snapshot);
     if (tick < this.#memory.floor && !this.#raiseRollbackBits(wall, snapshot)) return this.#belowFloor(wall, snapshot);
-    if (!(begin + layout.tick <= snapshot.until)) return windowPassedError(snapshot, wall);
+    if (!(begin + layout.tick <= snapshot.until)) return windowPassedError(snapshot, wall, this.#lease.failure);
     this.#noteWall(wall);
     if (this.#share === undefined && this.#rollbackAction === undefined) {
       this.#fastSnapshot = snapshot;
@@ -202,7 +202,9 @@ export class TickAllocator implements UsageTracker {
         return clockSetBackError(this.#lease, behind, behind);
       }
       const passed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;
-      return passed ? windowPassedError(snapshot, wall) : windowUsedUpError(snapshot, wall, this.#lease.renewsIn);
+      return passed
+        ? windowPassedError(snapshot, wall, this.#lease.failure)
+        : windowUsedUpError(snapshot, wall, this.#lease.renewsIn);
     }
     this.#noteWall(wall);
     this.#turnTo(tick);

@@ -12,14 +12,22 @@ interface RefusalOptions extends ErrorOptions {
 
 /** An error with a status of its own: of HTTP, before the request means anything (405, 408, 413, 415, 417, 431), or of readiness. */
 export class HttpRefusal extends SnowleaseError {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly #status: number;
+  readonly #headers: Readonly<Record<string, string>>;
 
   constructor(status: number, code: ErrorCode, message: string, options: RefusalOptions = {}) {
     const { headers = {}, details, ...rest } = options;
     super(code, message, details, rest);
-    this.status = status;
-    this.headers = headers;
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  override get status(): number {
+    return this.#status;
+  }
+
+  override get headers(): Readonly<Record<string, string>> {
+    return this.#headers;
   }
 }
 

@@ -39,7 +39,12 @@ export interface ErrorDetails {
   readonly [fact: string]: unknown;
 }
 
-/** The one error class. `message`: what happened, to which value; what to do. `retryable`: the same call may succeed later. */
+/**
+ * The one error class. `message`: what happened, to which value; what to do. `retryable`: the same call may succeed later.
+ *
+ * Has what web frameworks read from an error that a handler throws: Express, Koa and Fastify then answer with `status` and `headers`, NestJS
+ * with the status.
+ */
 export class SnowleaseError extends Error {
   override readonly name = "SnowleaseError";
   readonly code: ErrorCode;
@@ -51,6 +56,22 @@ export class SnowleaseError extends Error {
     this.code = code;
     this.retryable = retryableCodes[code];
     this.details = details;
+  }
+
+  /** The HTTP status of a service that met this error: 503 where another instance may do better, now or later; else 500. */
+  get status(): number {
+    return this.retryable || this.code === "LEASE_LOST" ? 503 : 500;
+  }
+
+  /** The same: some frameworks read this name. */
+  get statusCode(): number {
+    return this.status;
+  }
+
+  /** The headers of that answer: with 503 `Retry-After`, whole seconds, 1 where the time is not known. */
+  get headers(): Readonly<Record<string, string>> {
+    if (this.status !== 503) return {};
+    return { "Retry-After": String(Math.max(1, Math.ceil((this.details.retryAfterMs ?? 0) / 1000))) };
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Clock } from "./clock.ts";
 import type { LeaseEvents } from "./events.ts";
+import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { Checkpoint, ClaimedWindow, GrantingStore, Recents, Usage } from "../rule/registry.ts";
 
@@ -44,6 +45,8 @@ export interface LeaseView {
   readonly snapshot: LeaseSnapshot | undefined;
   /** In how many ms the next renewal is due; 1 where it is under way. */
   readonly renewsIn: number;
+  /** Why the last renewal or claim failed; undefined where it succeeded, or another thread makes them. */
+  readonly failure?: SnowleaseError | undefined;
   attach(tracker: UsageTracker): void;
   /** Calls a listener at each change of window, worker ID or state, and in a quarantine; returns the function that removes it. */
   onChange(listener: () => void): () => void;

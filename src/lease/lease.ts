@@ -70,6 +70,7 @@ export class Lease implements LeaseView {
   #suspending: Promise<void> | undefined;
   /** The release of one worker ID and the claim of the next, while under way. */
   #switching: Promise<void> | undefined;
+  #failure: SnowleaseError | undefined;
   /** It waits for a clock that was set back too far. */
   #isEnding = false;
   /** What both clocks showed at the last comparison. */
@@ -140,6 +141,10 @@ export class Lease implements LeaseView {
 
   get renewsIn(): number {
     return Math.max(1, Math.ceil(this.#renewAt - monotonic(this.#host.clock)));
+  }
+
+  get failure(): SnowleaseError | undefined {
+    return this.#failure;
   }
 
   /** Aborts with a LEASE_LOST when the lease is lost for good. `close` does not abort it. */
@@ -393,12 +398,14 @@ export class Lease implements LeaseView {
         knownFrom: from > asked.from ? from : asked.knownFrom,
       };
       this.#renewAt = sent + this.#renewAfter(asking);
+      this.#failure = undefined;
       this.#events.emit("renewed", this.#facts(this.#snapshot));
       this.#notify();
       return true;
     } catch (cause) {
       if (this.#state !== "held" || this.#secrets !== secrets) return false;
       const error = asSnowleaseError(cause);
+      this.#failure = error;
       const pause = Math.min(longestPause, Math.max(shortestPause, window / 10));
       this.#renewAt = monotonic(clock) + (quarantineRetryIn(error, window, token) ?? pause);
       this.#events.emit("renew-failed", { ...this.#facts(asked), error });
@@ -465,6 +472,7 @@ export class Lease implements LeaseView {
         this.#snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
         this.#secrets = this.#secretsOf(claim);
         this.#renewAt = claim.asked + this.#renewAfter(claim.since);
+        this.#failure = undefined;
         this.#acquired = this.#acquiredBy(claim.grant);
         this.#state = "held";
         this.#events.emit("switched", { ...this.#facts(this.#snapshot), previousWorkerId: old.workerId });
@@ -473,6 +481,7 @@ export class Lease implements LeaseView {
       } catch (cause) {
         if (signal.aborted) return;
         const error = asSnowleaseError(cause);
+        this.#failure = error;
         if (!error.retryable) return this.#loseForGood(error);
         const wait = quarantineRetryIn(error, this.#options.window, this.#secrets.token) ?? pause;
         await this.#host.clock.sleep(wait, { signal, keepAlive: false });

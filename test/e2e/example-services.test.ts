@@ -3,7 +3,9 @@ import { type CliProcess, Sandbox } from "../support/cli.ts";
 import { startDaemonProcess } from "../support/daemon-process.ts";
 import { expectAudited, startExample } from "../support/examples.ts";
 
-const frameworks = ["express.mjs", "fastify.mjs", "hono.mjs"];
+const frameworks = ["express.mjs", "fastify.mjs", "hono.mjs", "nest/main.ts"];
+/** Those that keep the headers of an error. */
+const keepHeaders = frameworks.slice(0, 3);
 
 let sandbox: Sandbox;
 beforeEach(() => {
@@ -46,6 +48,7 @@ async function states(): Promise<{ readonly workerId: number; readonly clean: bo
 describe.each(frameworks)("%s", (name) => {
   test("two instances, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
     const [killed, other] = await Promise.all([start(name), start(name)]);
+    expect(await (await fetch(`${other.url}/ready`)).json()).toMatchObject({ ok: true });
     const ids = await orderAll([killed, other], 100);
     const last = orderAll([other], 50);
     await killed.process.kill();
@@ -67,14 +70,20 @@ test("a service whose registry is gone serves to the end of its window, and says
   const refusals = services.map(async ({ url }) => {
     for (;;) {
       const response = await fetch(`${url}/orders`, { method: "POST" });
-      const { id, code } = (await response.json()) as { id?: string; code?: string };
-      if (id === undefined)
-        return { status: response.status, code, waits: Number(response.headers.get("retry-after")) };
+      if (!response.ok) return [response.status, response.headers.get("retry-after")];
+      const { id } = (await response.json()) as { id: string };
       ids.push(id);
     }
   });
-  const refusal = { status: 503, code: "LEASE_EXPIRED", waits: expect.any(Number) as number };
-  expect(await Promise.all(refusals)).toEqual(frameworks.map(() => refusal));
+  expect(await Promise.all(refusals)).toEqual(frameworks.map((name) => [503, keepHeaders.includes(name) ? "1" : null]));
+  for (const { url } of services) {
+    const response = await fetch(`${url}/ready`);
+    expect(response.status).toBe(503);
+    expect(await response.json()).toEqual({
+      ok: false,
+      detail: expect.stringMatching(/^The window of worker \d+ ended at .* The last try failed: /) as string,
+    });
+  }
   await expectAudited(sandbox, sandbox.registry, ids);
 });
 

@@ -81,21 +81,21 @@ test.skipIf(redisMissing !== undefined)("clients.ts leases where a ready client 
   await expectAudited(sandbox, redis.url("?namespace=orders"), stdout.trim().split("\n"));
 });
 
-test.each([
-  ["nest.ts", [], 10],
-  ["threads.mjs", ["3", "2000"], 8000],
-])("%s makes each ID once on one worker ID, and gives it back", async (name, args, count) => {
-  const sandbox = new Sandbox();
-  const [first, second] = await Promise.all([run(name, args, sandbox), run(name, args, sandbox)]);
-  const ids = `${first}${second}`.trim().split("\n");
-  expect(ids).toHaveLength(2 * count);
-  await expectAudited(sandbox, sandbox.registry, ids);
-  const text = await sandbox.read(["workers", "--json", "--registry", sandbox.registry]);
-  const workers = JSON.parse(text) as { clean: boolean }[];
-  expect(workers.filter(({ clean }) => !clean)).toEqual([]);
-  // One for each process, however many threads it has.
-  expect(workers.length).toBeLessThanOrEqual(2);
-});
+test.each([["threads.mjs", ["3", "2000"], 8000]])(
+  "%s makes each ID once on one worker ID, and gives it back",
+  async (name, args, count) => {
+    const sandbox = new Sandbox();
+    const [first, second] = await Promise.all([run(name, args, sandbox), run(name, args, sandbox)]);
+    const ids = `${first}${second}`.trim().split("\n");
+    expect(ids).toHaveLength(2 * count);
+    await expectAudited(sandbox, sandbox.registry, ids);
+    const text = await sandbox.read(["workers", "--json", "--registry", sandbox.registry]);
+    const workers = JSON.parse(text) as { clean: boolean }[];
+    expect(workers.filter(({ clean }) => !clean)).toEqual([]);
+    // One for each process, however many threads it has.
+    expect(workers.length).toBeLessThanOrEqual(2);
+  },
+);
 
 test("login-token.mjs shows a session from login to clean-up", async () => {
   expect(await run("login-token.mjs")).toMatch(

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { expect } from "vitest";
 import { type CliProcess, type Sandbox, until } from "./cli.ts";
@@ -32,7 +32,7 @@ export function programOf(name: string): readonly [string, ...string[]] {
   }
 }
 
-/** Starts an example in a sandbox. */
+/** Starts an example in a sandbox. NestJS needs a setting of TypeScript, which `tsx` looks for in the present folder. */
 export function startExample(
   sandbox: Sandbox,
   name: string,
@@ -40,7 +40,9 @@ export function startExample(
   env: Readonly<Record<string, string>> = {},
 ): CliProcess {
   const [program, ...rest] = programOf(name);
-  return sandbox.started(spawn(program, [...rest, ...args], sandbox.surroundings(env)));
+  const settings = join(dirname(example(name)), "tsconfig.json");
+  const own = existsSync(settings) ? { TSX_TSCONFIG_PATH: settings } : {};
+  return sandbox.started(spawn(program, [...rest, ...args], sandbox.surroundings({ ...own, ...env })));
 }
 
 /** A program that writes IDs, a line each, to a file: they stay when it is killed, and nobody has to keep up with it. */

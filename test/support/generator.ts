@@ -37,8 +37,8 @@ export interface Setting {
   readonly lease: Lease;
   readonly ids: Snowflake;
   readonly rollbacks: LeaseEvents["clock.rollback"][];
-  /** The registry does not hear of renewals while this is set. */
-  readonly wire: { cut: boolean };
+  /** The registry does not hear of renewals while `cut` is set, of claims while `claimsCut` is. */
+  readonly wire: { cut: boolean; claimsCut: boolean };
   /** Timestamp and sequence of the next ID. */
   readonly next: () => readonly [timestamp: number, sequence: number];
 }
@@ -46,9 +46,10 @@ export interface Setting {
 /** A generator on worker 7 of a memory registry, whose clock stands still. */
 export async function open(wish: Wish = {}): Promise<Setting> {
   const { registry: store, clock = fakeClock({ start }), mode, spread, rollback, layout = westid, ...options } = wish;
-  const wire = { cut: false };
+  const wire = { cut: false, claimsCut: false };
   const registry = lossyRegistry(store ?? memoryRegistry({ clock }), {
-    lose: ({ method }) => (wire.cut && method === "renew" ? "request" : undefined),
+    lose: ({ method }) =>
+      (wire.cut && method === "renew") || (wire.claimsCut && method === "claim") ? "request" : undefined,
   });
   const host = { registry, clock, makeToken };
   const terms = { ...defaults, layout, pool: layout.pool, workerId: 7, leads: mode === "lead" };

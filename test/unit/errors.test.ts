@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { shown, SnowleaseError } from "../../src/id/errors.ts";
+import { type ErrorCode, errorCodes, type ErrorDetails, shown, SnowleaseError } from "../../src/id/errors.ts";
 
 const said = (text: string): string => new SnowleaseError("CONFIG_INVALID", text).message;
 
@@ -27,5 +27,45 @@ describe("a message", () => {
 
   test("is not cut in the middle of a login", () => {
     expect(shown(`redis://user:${"secret".repeat(20)}@host`)).toBe("`redis://***@host` (string)");
+  });
+});
+
+describe("in a web service", () => {
+  const answer = (code: ErrorCode, details?: ErrorDetails): unknown => {
+    const { status, statusCode, headers } = new SnowleaseError(code, "Said.", details);
+    expect(statusCode).toBe(status);
+    return [status, headers["Retry-After"]];
+  };
+
+  test("503 is for what another instance, or a later call, may do; 500 for the rest", () => {
+    const final = errorCodes.filter((code) => new SnowleaseError(code, "").status === 500);
+    expect(final).toEqual([
+      "CONFIG_INVALID",
+      "OTHER_REGISTRY",
+      "LAYOUT_MISMATCH",
+      "LAYOUT_EXPIRED",
+      "SCHEMA_INCOMPATIBLE",
+      "DRIVER_MISSING",
+      "NOT_FOUND",
+      "UNAUTHORIZED",
+      "FORBIDDEN",
+    ]);
+    expect(answer("CONFIG_INVALID", { retryAfterMs: 1000 })).toEqual([500, undefined]);
+  });
+
+  test.each([
+    [undefined, "1"],
+    [0, "1"],
+    [1, "1"],
+    [1000, "1"],
+    [1001, "2"],
+    [41_000, "41"],
+  ])("Retry-After is in whole seconds, not before the time that is known: %s ms", (retryAfterMs, seconds) => {
+    expect(answer("LEASE_EXPIRED", { retryAfterMs })).toEqual([503, seconds]);
+    expect(answer("LEASE_LOST", { retryAfterMs })).toEqual([503, seconds]);
+  });
+
+  test("an error prints none of it", () => {
+    expect(Object.keys(new SnowleaseError("LEASE_EXPIRED", "Said."))).toEqual(["name", "code", "retryable", "details"]);
   });
 });
