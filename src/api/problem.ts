@@ -20,6 +20,7 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
   RATE_LIMITED: 429,
   SCHEMA_INCOMPATIBLE: 500,
   DRIVER_MISSING: 500,
+  DEFECT: 500,
   WORKER_ID_HELD: 503,
   CLOCK_SKEW: 503,
   CLOCK_ROLLBACK: 503,

@@ -23,6 +23,8 @@ export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   SCHEMA_INCOMPATIBLE: 7,
   UNAUTHORIZED: 8,
   FORBIDDEN: 8,
+  // EX_SOFTWARE.
+  DEFECT: 70,
 };
 
 /** For people: the table of exit codes, as `--help` shows it. */
@@ -32,16 +34,14 @@ export const exitCodeHelp =
 /** Of a check that found nothing wrong, and something that an operator would want to know. */
 export const warned = 9;
 
-/** Beside the closed set: a defect of Snowlease itself (EX_SOFTWARE). */
-const defect = 70;
-
 /** The exit code for an error of a command. */
 export function exitCodeOf(error: unknown): number {
-  return isSnowleaseError(error) ? exitCodes[error.code] : defect;
+  return isSnowleaseError(error) ? exitCodes[error.code] : exitCodes.DEFECT;
 }
 
 /** The one line on stderr for an error of a command. */
 export function errorLine(error: unknown): string {
+  if (isSnowleaseError(error, "DEFECT") && error.cause !== undefined) return errorLine(error.cause);
   if (isSnowleaseError(error)) return `snowlease: ${error.code}: ${error.message}`;
   const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `snowlease: unexpected: ${printable(said.replace(/\s*\n\s*/g, " | "))}; this is a defect of Snowlease: report it with this line.`;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Hono } from "hono";
 import { systemClock } from "../lease/clock.ts";
-import { shown, SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";
 import type { Optional } from "../api/schema.ts";
@@ -105,8 +105,7 @@ export function createApp(options: AppOptions): App {
 
   function refused(cause: unknown): AnswerParts {
     const what = "The daemon failed on this request; its log says why.";
-    const error =
-      cause instanceof SnowleaseError ? cause : new SnowleaseError("REGISTRY_UNAVAILABLE", what, {}, { cause });
+    const error = cause instanceof SnowleaseError ? cause : new SnowleaseError(asSnowleaseError(cause).code, what, {}, { cause });
     const parts = problemParts(error);
     metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.

@@ -18,6 +18,7 @@ const retryableCodes = {
   SCHEMA_INCOMPATIBLE: false,
   REGISTRY_UNAVAILABLE: true,
   DRIVER_MISSING: false,
+  DEFECT: false,
   NOT_FOUND: false,
   UNAUTHORIZED: false,
   FORBIDDEN: false,
@@ -112,8 +113,18 @@ function asJson(value: unknown): string | undefined {
 /** Any error as a SnowleaseError. An unknown error of a driver means that the answer of the registry is unknown. */
 export function asSnowleaseError(cause: unknown): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
+  if (isDefect(cause)) {
+    const message = `A program error kept a request from the registry: ${cause.name}: ${cause.message}; report it with the stack of \`error.cause\`.`;
+    return new SnowleaseError("DEFECT", message, {}, { cause });
+  }
   const said = cause instanceof Error ? cause.message : String(cause);
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
+}
+
+/** Whether JavaScript itself threw it. Those of Node have a code, and that of `fetch` a cause. */
+function isDefect(cause: unknown): cause is Error {
+  const isProgramError = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => cause instanceof kind);
+  return isProgramError && !("code" in (cause as Error)) && (cause as Error).cause === undefined;
 }
 
 /** The most frequent error: the caller has to correct a value, a file or the environment. */

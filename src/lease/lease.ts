@@ -482,7 +482,8 @@ export class Lease implements LeaseView {
         if (signal.aborted) return;
         const error = asSnowleaseError(cause);
         this.#failure = error;
-        if (!error.retryable) return this.#loseForGood(error);
+        // A program error may be one of a driver, and pass.
+        if (!error.retryable && error.code !== "DEFECT") return this.#loseForGood(error);
         const wait = quarantineRetryIn(error, this.#options.window, this.#secrets.token) ?? pause;
         await this.#host.clock.sleep(wait, { signal, keepAlive: false });
       }

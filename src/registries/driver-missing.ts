@@ -7,8 +7,8 @@ import { SnowleaseError } from "../id/errors.ts";
  * @param packages what brings the driver, as `npm install` takes it.
  */
 export function driverMissing(store: string, packages: string, cause: unknown): SnowleaseError {
-  const { code = "", message } = cause as NodeJS.ErrnoException;
-  const what = code.includes("MODULE_NOT_FOUND")
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const what = String(code).includes("MODULE_NOT_FOUND")
     ? "needs a driver that is not installed"
     : `needs a driver that cannot be loaded (${message})`;
   const text = `A registry in ${store} ${what}: run \`npm install ${packages}\`.`;

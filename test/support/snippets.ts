@@ -13,7 +13,7 @@ const given: Readonly<Record<string, string>> = {
 /** A folder in which `snowlease` and the drivers can be imported, and the examples are at hand. */
 export function snippetFolder(folder: string): string {
   mkdirSync(join(folder, "node_modules"), { recursive: true });
-  for (const name of ["ioredis", "pg", "mysql2", "@types"]) {
+  for (const name of ["ioredis", "pg", "mysql2", "prom-client", "@types"]) {
     symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
   }
   symlinkSync(root, join(folder, "node_modules/snowlease"));

@@ -327,6 +327,15 @@ describe("a claim whose answer is lost", () => {
     expect(grantOf(made).workerId).toBe(0);
   });
 
+  it("does not ask again after a program error", async () => {
+    let asked = 0;
+    const cause = new TypeError("Cannot read properties of undefined (reading 'x')");
+    const broken: Registry = { ...registry, claim: () => (asked++, Promise.reject(cause)) };
+    const made = attempt({ claimTimeout: 60_000 }, broken);
+    await clock.advance(0);
+    expect([errorOf(made), asked]).toEqual([expect.objectContaining({ code: "DEFECT", retryable: false, cause }), 1]);
+  });
+
   it("waits out a quarantine only as long as `claimTimeout`", async () => {
     const quarantine = (): Promise<never> => Promise.reject(new SnowleaseError("QUARANTINE", "Not yet."));
     const closed: Registry = { ...registry, claim: quarantine };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type ErrorCode, errorCodes, type ErrorDetails, shown, SnowleaseError } from "../../src/id/errors.ts";
+import { asSnowleaseError, type ErrorCode, errorCodes, type ErrorDetails, shown, SnowleaseError } from "../../src/id/errors.ts";
 
 const said = (text: string): string => new SnowleaseError("CONFIG_INVALID", text).message;
 
@@ -46,6 +46,7 @@ describe("in a web service", () => {
       "LAYOUT_EXPIRED",
       "SCHEMA_INCOMPATIBLE",
       "DRIVER_MISSING",
+      "DEFECT",
       "NOT_FOUND",
       "UNAUTHORIZED",
       "FORBIDDEN",
@@ -67,5 +68,36 @@ describe("in a web service", () => {
 
   test("an error prints none of it", () => {
     expect(Object.keys(new SnowleaseError("LEASE_EXPIRED", "Said."))).toEqual(["name", "code", "retryable", "details"]);
+  });
+});
+
+describe("an error of somebody else", () => {
+  const broken = (code: string): unknown => {
+    try {
+      return new Function(code)();
+    } catch (error) {
+      return error;
+    }
+  };
+
+  test.each([
+    ["undefined.x", "TypeError: Cannot read properties of undefined"],
+    ["x", "ReferenceError: x is not defined"],
+    ["new Array(-1)", "RangeError: Invalid array length"],
+    ["JSON.parse('<html>')", "SyntaxError: Unexpected token"],
+  ])("is a defect where JavaScript itself throws it: %s", (code, said) => {
+    const cause = broken(code);
+    const error = asSnowleaseError(cause);
+    expect(error).toMatchObject({ code: "DEFECT", retryable: false, cause });
+    expect(error.message).toContain(`A program error kept a request from the registry: ${said}`);
+  });
+
+  test.each([
+    new Error("socket hang up"),
+    Object.assign(new RangeError("The value of offset is out of range."), { code: "ERR_OUT_OF_RANGE" }),
+    new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") }),
+    "a text",
+  ])("is a registry that did not answer in all other cases: %s", (cause) => {
+    expect(asSnowleaseError(cause)).toMatchObject({ code: "REGISTRY_UNAVAILABLE", retryable: true });
   });
 });

@@ -22,7 +22,7 @@ interface World {
   /** The registry does not answer. */
   off: boolean;
   /** It refuses everything with this. */
-  refusal: SnowleaseError | undefined;
+  refusal: Error | undefined;
 }
 
 function newWorld(): World {
@@ -562,6 +562,23 @@ describe("a suspended lease", () => {
     Object.assign(registry, { claim: claimAtOnce });
     await lease.resume();
     expect(lease.state).toBe("held");
+    await lease.close();
+  });
+
+  it.each([
+    ["goes on after a program error, which may be a driver's and pass", new TypeError("x is not a function"), "held"],
+    ["is over where an operator has to act", new SnowleaseError("LAYOUT_MISMATCH", "Another layout."), "lost"],
+  ] as const)("that claims again %s", async (_, refusal, state) => {
+    const world = newWorld();
+    const lease = await claim(world, { onLost: "switch" });
+    await lease.suspend();
+    world.refusal = refusal;
+    const resuming = lease.resume();
+    await world.clock.advance(500);
+    world.refusal = undefined;
+    await world.clock.advance(2000);
+    await resuming;
+    expect(lease.state).toBe(state);
     await lease.close();
   });
 

@@ -264,14 +264,16 @@ function read<Answer>(
   const newer = `The daemon at ${target.shown} calls it ${told.data.code}, which only a newer version knows.`;
   const message = code === told.data.code ? detail : `${detail} ${newer}`;
   const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+  // The registry behind the daemon may have applied the call.
+  const mayBeApplied = code === "REGISTRY_UNAVAILABLE" || code === "DEFECT";
+  if (mayBeApplied) return { outcome: "failed", error, sent: true, told: true };
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
   if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
     return { outcome: "failed", error, sent: false, lasting: true, told: true };
   // To a question, such as whether it is ready, the daemon answers for its own clock.
   const isFinal = aboutCaller.has(code) && call.method !== "GET";
   if (![408, 429, 503].includes(status) || isFinal) return { outcome: "refused", error };
-  // The registry behind the daemon may have applied the call.
-  return { outcome: "failed", error, sent: error.code === "REGISTRY_UNAVAILABLE", told: true };
+  return { outcome: "failed", error, sent: false, told: true };
 }
 
 /** Refusals that pass with the caller's clock, or with the holder of the worker ID that it names: another daemon would refuse, too. */
