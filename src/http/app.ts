@@ -105,7 +105,8 @@ export function createApp(options: AppOptions): App {
 
   function refused(cause: unknown): AnswerParts {
     const what = "The daemon failed on this request; its log says why.";
-    const error = cause instanceof SnowleaseError ? cause : new SnowleaseError(asSnowleaseError(cause).code, what, {}, { cause });
+    const error =
+      cause instanceof SnowleaseError ? cause : new SnowleaseError(asSnowleaseError(cause).code, what, {}, { cause });
     const parts = problemParts(error);
     metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.

@@ -94,7 +94,9 @@ describe("pages", () => {
 });
 
 test("excerpts are what the example says", () => {
-  const folders = ["own-registry", "nats-registry", "restarts"].map((name) => join(root, "examples", name));
+  const folders = ["own-registry", "nats-registry", "restarts", "databases"].map((name) =>
+    join(root, "examples", name),
+  );
   const example = folders.flatMap((folder) =>
     readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")),
   );

@@ -1,5 +1,13 @@
+import { runInThisContext } from "node:vm";
 import { describe, expect, test } from "vitest";
-import { asSnowleaseError, type ErrorCode, errorCodes, type ErrorDetails, shown, SnowleaseError } from "../../src/id/errors.ts";
+import {
+  asSnowleaseError,
+  type ErrorCode,
+  errorCodes,
+  type ErrorDetails,
+  shown,
+  SnowleaseError,
+} from "../../src/id/errors.ts";
 
 const said = (text: string): string => new SnowleaseError("CONFIG_INVALID", text).message;
 
@@ -74,7 +82,7 @@ describe("in a web service", () => {
 describe("an error of somebody else", () => {
   const broken = (code: string): unknown => {
     try {
-      return new Function(code)();
+      return runInThisContext(code);
     } catch (error) {
       return error;
     }
