@@ -14,6 +14,7 @@ const sections = [
   "sustained",
   "shared",
   "peers",
+  "repeats",
   "claims",
   "sql",
   "redis",
