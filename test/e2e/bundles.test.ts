@@ -6,6 +6,7 @@ import { startDaemonProcess } from "../support/daemon-process.ts";
 import { mariadbProgram, postgresProgram } from "../support/databases.ts";
 import { etcdProgram } from "../support/etcd.ts";
 import { redisProgram } from "../support/redis.ts";
+import { toolchains } from "../support/toolchains.ts";
 import { asTested, pack, sqlitePackages, UserProject } from "../support/user-project.ts";
 
 const minutes = 60_000;
@@ -45,13 +46,13 @@ const esbuild = (format: string, extension: string, source = "app.mjs"): readonl
 
 /** Each with no setting but for what it is to make. */
 const bundlers: readonly Bundler[] = [
-  { name: "esbuild, CommonJS", command: esbuild("cjs", "cjs"), file: "main.cjs" },
-  { name: "esbuild, CommonJS of require()", command: esbuild("cjs", "cjs", "app.cjs"), file: "main.cjs" },
-  { name: "esbuild, ESM", command: esbuild("esm", "mjs"), file: "main.mjs", lacksDrivers: true },
-  { name: "webpack, CommonJS", command: ["node", "build.mjs"], script: webpackScript(false), file: "main.cjs" },
-  { name: "webpack, ESM", command: ["node", "build.mjs"], script: webpackScript(true), file: "main.mjs" },
+  { name: "esbuild | CommonJS", command: esbuild("cjs", "cjs"), file: "main.cjs" },
+  { name: "esbuild | CommonJS of require()", command: esbuild("cjs", "cjs", "app.cjs"), file: "main.cjs" },
+  { name: "esbuild | ESM", command: esbuild("esm", "mjs"), file: "main.mjs", lacksDrivers: true },
+  { name: "webpack | CommonJS", command: ["node", "build.mjs"], script: webpackScript(false), file: "main.cjs" },
+  { name: "webpack | ESM", command: ["node", "build.mjs"], script: webpackScript(true), file: "main.mjs" },
   {
-    name: "bun build",
+    name: "bun build | ESM",
     command: ["npx", "bun", "build", "app.mjs", "--target=node", "--outfile=out/main.mjs"],
     file: "main.mjs",
   },
@@ -89,6 +90,11 @@ const stores: readonly Store[] = [
   { name: "MariaDB", missing: mariadbProgram.missing, start: async () => withNamespace(await mariadbProgram.start()) },
 ];
 
+test("docs/toolchains.md has a row of each", () => {
+  const rows = toolchains("Bundlers").filter((row) => !row.startsWith("Next.js"));
+  expect(rows).toEqual(bundlers.map(({ name }) => name));
+});
+
 describe("the library in one file", () => {
   const withDrivers = new UserProject();
   const without = new UserProject();
@@ -111,7 +117,7 @@ describe("the library in one file", () => {
 
     test("without any driver: it leases from a file, a daemon and etcd, and says which driver is missing", async () => {
       await bundle(without, bundler);
-      const registry = `sqlite:${without.path(`${bundler.name}.db`)}`;
+      const registry = `sqlite:${without.path(`${bundler.name.replaceAll(" | ", "-")}.db`)}`;
       expect(await without.read("node", main, registry)).toMatch(/^\d{19}\n$/);
       const daemon = await startDaemonProcess(registry);
       onTestFinished(async () => void (await daemon.end()));

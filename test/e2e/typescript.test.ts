@@ -2,6 +2,7 @@
 
 import { beforeAll, describe, expect, test } from "vitest";
 import { example } from "../support/examples.ts";
+import { toolchains } from "../support/toolchains.ts";
 import { asTested, pack, sqlitePackages, UserProject } from "../support/user-project.ts";
 
 const minutes = 60_000;
@@ -22,17 +23,17 @@ interface Setting {
 
 const settings: readonly Setting[] = [
   {
-    name: "module commonjs, moduleResolution node",
+    name: "commonjs, node | CommonJS",
     flags: "--module commonjs --moduleResolution node",
     file: "main.ts",
     made: "main.js",
     notIn: "typescript",
   },
-  { name: "node16, CommonJS", flags: "--module node16", file: "main.cts", made: "main.cjs" },
-  { name: "node16, ES module", flags: "--module node16", file: "main.mts", made: "main.mjs" },
-  { name: "nodenext, CommonJS", flags: "--module nodenext", file: "main.cts", made: "main.cjs" },
-  { name: "nodenext, ES module", flags: "--module nodenext", file: "main.mts", made: "main.mjs" },
-  { name: "bundler", flags: "--module esnext --moduleResolution bundler", file: "main.mts" },
+  { name: "node16 | CommonJS", flags: "--module node16", file: "main.cts", made: "main.cjs" },
+  { name: "node16 | ES module", flags: "--module node16", file: "main.mts", made: "main.mjs" },
+  { name: "nodenext | CommonJS", flags: "--module nodenext", file: "main.cts", made: "main.cjs" },
+  { name: "nodenext | ES module", flags: "--module nodenext", file: "main.mts", made: "main.mjs" },
+  { name: "esnext, bundler | ES module", flags: "--module esnext --moduleResolution bundler", file: "main.mts" },
 ];
 
 /** All entries. */
@@ -57,6 +58,10 @@ export async function main(options: SnowleaseOptions): Promise<void> {
 }
 void main({ namespace: "orders" });
 `;
+
+test("docs/toolchains.md has a row of each", () => {
+  expect(toolchains("TypeScript")).toEqual(settings.map(({ name }) => name));
+});
 
 let file: string;
 beforeAll(async () => {

@@ -77,7 +77,9 @@ export async function makeClient(
 
 async function loadDriver(): Promise<IoredisModule> {
   try {
-    return (await import("ioredis")) as unknown as IoredisModule;
+    const module = (await import("ioredis")) as unknown as Partial<IoredisModule> & { readonly default: IoredisModule };
+    // The package is a function with properties. Some bundlers show the function alone, some mocks the properties.
+    return module.Redis === undefined ? module.default : (module as IoredisModule);
   } catch (cause) {
     throw driverMissing("Redis", "ioredis redlock@4", cause);
   }
