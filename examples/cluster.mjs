@@ -42,7 +42,7 @@ if (cluster.isPrimary) {
       response.writeHead(201, { "content-type": "application/json" });
       response.end(JSON.stringify({ id, pid: process.pid }));
     } catch (error) {
-      response.writeHead(error.status, { "content-type": "application/json", ...error.headers });
+      response.writeHead(error.status ?? 500, { "content-type": "application/json", ...error.headers });
       response.end(JSON.stringify({ code: error.code }));
     }
   };

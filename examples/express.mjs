@@ -14,19 +14,20 @@ app.post("/orders", async (_request, response) => {
   response.status(201).json({ id: await ids.nextStringAsync() });
 });
 
-app.get("/ready", (_request, response) => {
-  const health = ids.health();
-  response.status(health.ok ? 200 : 503).json(health);
-});
+app.get("/ready", (_request, response) => response.sendStatus(ids.health().ok ? 200 : 503));
 
 const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => {
   console.log(`http://127.0.0.1:${server.address().port}`);
 });
 
-// First the last request, then the worker ID.
-process.once("SIGTERM", () => server.close(() => void ids.close()));
+// First the last request, then the worker ID. A connection without a request would hold it up.
+function stop() {
+  server.close(() => ids.close().catch(console.error));
+  setTimeout(() => server.closeAllConnections(), 5000).unref();
+}
+process.on("SIGTERM", stop);
 // Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
 ids.lease.signal.addEventListener("abort", () => {
   process.exitCode = 1;
-  server.close(() => void ids.close());
+  stop();
 });

@@ -7,22 +7,21 @@ import { snowlease } from "snowlease";
 
 // One generator for the whole process; nobody is served before it has its worker ID.
 const ids = await snowlease();
-const app = Fastify();
+// A connection without a request would hold up the end.
+const app = Fastify({ forceCloseConnections: true });
 // Called after the last request was answered.
 app.addHook("onClose", ids.close);
 
 // Waits for up to 5 s where there is no ID at once. Answers 503 with `Retry-After` after that: another instance may have some.
 app.post("/orders", async (_request, reply) => reply.code(201).send({ id: await ids.nextStringAsync() }));
 
-app.get("/ready", (_request, reply) => {
-  const health = ids.health();
-  return reply.code(health.ok ? 200 : 503).send(health);
-});
+app.get("/ready", (_request, reply) => reply.code(ids.health().ok ? 200 : 503).send());
 
 console.log(await app.listen({ port: Number(process.env.PORT ?? 3000), host: "127.0.0.1" }));
-process.once("SIGTERM", () => void app.close());
+const stop = () => app.close().catch(console.error);
+process.on("SIGTERM", stop);
 // Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
 ids.lease.signal.addEventListener("abort", () => {
   process.exitCode = 1;
-  void app.close();
+  void stop();
 });

@@ -14,7 +14,7 @@ assert.throws(() => JSON.stringify(order), TypeError);
 const json = JSON.stringify(order, (_key, value) => (typeof value === "bigint" ? String(value) : value));
 assert.equal(json, `{"id":"${id}","item":"tea"}`);
 
-// Reading: the fields that are known to be IDs. Not all digits are one: a telephone number stays text.
+// Reading: only the fields that are known to be IDs. A telephone number has digits, too, and stays text.
 const read = JSON.parse(json, (key, value) => (key === "id" ? encodings.decimal.decode(value) : value));
 assert.deepEqual(read, order);
 // It refuses what BigInt takes: "" as 0n, " 1", "0x10", and a number that was rounded before.

@@ -23,7 +23,7 @@ for (const { id, item } of [milk, tea]) await client.query("INSERT INTO orders_p
 
 const one = await client.query("SELECT id, item FROM orders_pg WHERE id = $1", [tea.id]);
 assert.deepEqual(one.rows, [tea]);
-// The order of the IDs is the order in which they were made.
+// Sorted by ID is sorted by time.
 const all = await client.query("SELECT id, item FROM orders_pg ORDER BY id");
 assert.deepEqual(all.rows, [tea, milk]);
 

@@ -10,7 +10,7 @@ type JsonObject = Record<string, unknown>;
 type AnyCall = Call<unknown, unknown, unknown>;
 
 /** Errors that every call may answer with. */
-const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGISTRY_UNAVAILABLE"];
+const everywhere: readonly ErrorCode[] = ["CONFIG_INVALID", "FORBIDDEN", "REGISTRY_UNAVAILABLE", "DEFECT"];
 
 const parameterSchemas: Readonly<Record<string, JsonObject>> = {
   namespace: { type: "string", pattern: namespacePattern.source },

@@ -12,8 +12,8 @@ export function notHeldError({ workerId, namespace, state, failure }: LeaseView)
     return new SnowleaseError("LEASE_EXPIRED", `${worker} was claimed at this moment; try again.`, { retryAfterMs: 0 });
   }
   if (state === "switching") {
-    const message = `${worker} was given up and another worker ID is being claimed; try again.${lastTry(failure)}`;
-    return new SnowleaseError("LEASE_EXPIRED", message);
+    const message = `${worker} was given up and another worker ID is being claimed; try again.`;
+    return new SnowleaseError("LEASE_EXPIRED", message, {}, { cause: failure });
   }
   if (state === "suspended") {
     const message = `${worker} was given back by \`suspend\`; IDs go on after \`resume\`.`;
@@ -32,19 +32,14 @@ function leaseEndedError(lease: Pick<LeaseView, "workerId" | "namespace" | "stat
   return new SnowleaseError("LEASE_LOST", `${what} has ended (${lease.state}); make a new generator.`);
 }
 
-/** For the end of a message: why the lease cannot get what it needs. */
-export function lastTry(failure: SnowleaseError | undefined): string {
-  return failure === undefined ? "" : ` The last try failed: ${failure.message}`;
-}
-
 export function windowPassedError(
   { workerId, until }: LeaseSnapshot,
   wall: number,
   failure: SnowleaseError | undefined,
 ): SnowleaseError {
   const times = `ended at ${timeText(until)} and the clock shows ${timeText(wall)}`;
-  const message = `The window of worker ${workerId} ${times}; IDs go on when a renewal succeeds.${lastTry(failure)}`;
-  return new SnowleaseError("LEASE_EXPIRED", message, { until, clock: wall });
+  const message = `The window of worker ${workerId} ${times}; IDs go on when a renewal succeeds.`;
+  return new SnowleaseError("LEASE_EXPIRED", message, { until, clock: wall }, { cause: failure });
 }
 
 export function windowNotOpenError({ workerId }: LeaseSnapshot, opens: number, retryAfterMs: number): SnowleaseError {

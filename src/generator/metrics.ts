@@ -60,7 +60,7 @@ class LeaseFigures {
     this.#counter("renewals", "Renewals, by their result: renewed or failed."),
     this.#counter("switches", "Worker IDs that another one replaced."),
     this.#counter("losses", "Worker IDs that were lost, by the reason: taken, released, forgotten, cloned."),
-    this.#counter("clock_rollbacks", "Times that the clock went back behind the newest ID, by what was done."),
+    this.#counter("clock_rollbacks", "Times that the clock went back, by the reaction of the generator."),
   ];
 
   add(ids: Snowflake): void {
@@ -89,12 +89,23 @@ class LeaseFigures {
   }
 
   #gauge(name: string, help: string, read: (ids: Snowflake) => number): Figure {
-    const valueOf = (ids: Snowflake): readonly [key: string, Value] => {
-      const { namespace, workerId } = ids.lease;
-      return [`${namespace} ${workerId}`, { labels: { namespace, worker_id: String(workerId) }, value: read(ids) }];
+    const values = (): Value[] => {
+      const byLabels = new Map<string, { lease: Lease; value: number }>();
+      for (const ids of this.#generators) {
+        const { lease } = ids;
+        const [key, value] = [`${lease.namespace} ${lease.workerId}`, read(ids)];
+        const other = byLabels.get(key);
+        // One that was lost may have a successor with its worker ID. In two registries, the worse one counts.
+        const isHidden =
+          other !== undefined &&
+          (other.lease.state === "lost" ? false : lease.state === "lost" || other.value <= value);
+        if (!isHidden) byLabels.set(key, { lease, value });
+      }
+      return Array.from(byLabels.values(), ({ lease: { namespace, workerId }, value }) => ({
+        labels: { namespace, worker_id: String(workerId) },
+        value,
+      }));
     };
-    // One that was lost may have a successor with its worker ID: the later one counts.
-    const values = (): Value[] => [...new Map(Array.from(this.#generators, valueOf)).values()];
     return { name, kind: "gauge", help, read: values };
   }
 
@@ -121,7 +132,7 @@ interface Shown {
 const shownBy = new WeakMap<MetricsTarget, Shown>();
 
 /**
- * Shows how a generator fares in the metrics of its program: whether it makes IDs, what is left of its window, renewals, losses, switches and
+ * Shows a generator in the metrics of its program: whether it makes IDs, what is left of its window, renewals, losses, switches and
  * setbacks of the clock, each with its namespace. Shows it until it is closed; one that is lost for good stays, not ready.
  *
  * @param target a `Registry` of prom-client (names `snowlease_lease_…`), or a `Meter` of OpenTelemetry (`snowlease.lease.…`); each may show
@@ -133,8 +144,9 @@ export function collectMetrics(ids: Snowflake, target: MetricsTarget): void {
     refuse("ids", "to be a generator whose lease this thread holds", ids);
   }
   const shown = shownBy.get(target) ?? showIn(target);
-  shown.put();
+  // First: after a refusal of the target, the next call goes on with the same metrics.
   shownBy.set(target, shown);
+  shown.put();
   shown.figures.add(ids);
 }
 

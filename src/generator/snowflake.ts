@@ -7,7 +7,7 @@ import { type SnowleaseError, timeText } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import type { LeaseView, Lease, UsageTracker, LeaseSnapshot } from "../lease/lease.ts";
 import { IncrementalEncoder } from "./incremental-encoder.ts";
-import { lastTry, notHeldError } from "./generator-errors.ts";
+import { notHeldError } from "./generator-errors.ts";
 import type { Checkpoint, Usage } from "../rule/registry.ts";
 import { fillIds } from "./fill.ts";
 import { type TextOptions, DecimalWriter } from "./decimal-writer.ts";
@@ -69,6 +69,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   /** The wall clock when the lease last checked that its store still stands. */
   #storeCheckedAt = 0;
   #snapshot: LeaseSnapshot | undefined;
+  /** Why no tick could be opened the last time. */
+  #lastRefusal: SnowleaseError | undefined;
 
   /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID where the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
@@ -215,16 +217,26 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Whether it makes IDs now, for a readiness probe. Asks nobody, makes no ID, and says what `next` would; a full tick does not count, which
-   * is over in a moment. Where it is not `ok`, another instance of the service may do better; one whose `lease.signal` is aborted has to be
-   * started anew.
+   * Whether it makes IDs now, for a readiness probe: what `next` would say, where that is not over with the present tick. Asks nobody and
+   * changes nothing. Where it is not `ok`, another instance of the service may do better; one whose `lease.signal` is aborted has to be started
+   * anew.
    */
   health(): Health {
-    const error = this.#isOpen() ? undefined : this.#open();
-    if (error !== undefined && error.code !== "SEQUENCE_EXHAUSTED") return { ok: false, detail: error.message };
     const { workerId, namespace, until, failure } = this.lease;
-    const window = `Worker ${workerId} of namespace \`${namespace}\` makes IDs until ${timeText(until)}, longer with each renewal.`;
-    return { ok: true, detail: `${window}${lastTry(failure)}` };
+    const lastTry = failure === undefined ? "" : ` The last try failed: ${failure.message}`;
+    const error = this.#refusal();
+    if (error !== undefined) return { ok: false, detail: `${error.message}${lastTry}` };
+    const detail = `Worker ${workerId} of namespace \`${namespace}\` makes IDs until ${timeText(until)}, longer with each renewal.`;
+    return { ok: true, detail: `${detail}${lastTry}` };
+  }
+
+  #refusal(): SnowleaseError | undefined {
+    const { snapshot, failure } = this.lease;
+    if (snapshot === undefined) return notHeldError(this.lease);
+    // The process that lends the lease gives no more of it.
+    if (snapshot.shared && failure !== undefined && this.#lastRefusal?.code === "SEQUENCE_EXHAUSTED")
+      return this.#lastRefusal;
+    return this.#allocator.refusalAt(this.#clock.now(), snapshot);
   }
 
   /** Gives the worker ID back. No ID is made after this call, even if it rejects. */
@@ -349,6 +361,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     }
     if (snapshot === undefined) return notHeldError(this.lease);
     const error = this.#allocator.turn(wall, snapshot, ticks);
+    this.#lastRefusal = error;
     if (error !== undefined) return error;
     const { tick, next, rollbacks } = this.#allocator;
     this.#layout.put(this.#words, tick, snapshot.workerId, 0, rollbacks);

@@ -131,6 +131,32 @@ export class TickAllocator implements UsageTracker {
     return this.mode === "wall" ? this.#turnInWallMode(wall, snapshot, ticks) : this.#turnInLeadMode(wall, snapshot);
   }
 
+  /**
+   * Why no ID can be made now, as `turn` would say, but for a tick that is full when the next one is not. Changes nothing, and reports no
+   * setback of the clock.
+   */
+  refusalAt(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
+    if (snapshot.generation === this.#sealed) return sealedError(this.#lease);
+    const layout = this.#layout;
+    const refusal = layout.refusalAt(wall);
+    if (refusal !== undefined) return refusal;
+    const isBegun = snapshot.generation === this.#generation;
+    const memory = isBegun ? this.#memory : RecentTicks.after(layout, snapshot);
+    const behind = (isBegun ? this.#highestWall : snapshot.since) - wall;
+    const tick = layout.tickOf(wall);
+    if (this.mode === "lead") {
+      return layout.timeOf(this.#leadTick(wall, snapshot, memory) + 1) <= snapshot.until
+        ? undefined
+        : this.#beyondWindow(wall, snapshot, behind);
+    }
+    const floor = floorOf(layout, snapshot, memory);
+    const canCount = (isBegun ? this.rollbacks : 0) < layout.maxRollback && layout.timeOf(tick) >= snapshot.knownFrom;
+    if (layout.timeOf(tick) < floor && !canCount) return this.#tooEarly(wall, snapshot, floor, behind);
+    if (!(layout.timeOf(tick + 1) <= snapshot.until)) return windowPassedError(snapshot, wall, this.#lease.failure);
+    const isFull = (each: number): boolean => memory.sequenceOf(each) >= layout.maxSequence;
+    return this.#share === undefined && isFull(tick) && isFull(tick + 1) ? this.#full(tick, wall, memory) : undefined;
+  }
+
   checkpoint(): Checkpoint | undefined {
     const { snapshot } = this.#lease;
     if (snapshot !== undefined && snapshot.generation !== this.#generation) this.#begin(snapshot);
@@ -182,33 +208,48 @@ export class TickAllocator implements UsageTracker {
     }
     if (this.#turnTo(tick) || this.#turnToEarlier(tick, ticks, snapshot)) return undefined;
     this.tick = tick;
+    return this.#full(tick, wall, this.#memory);
+  }
+
+  #full(tick: number, wall: number, memory: Ticks): SnowleaseError {
+    const layout = this.#layout;
     // An earlier holder in lead mode may have used up the next ticks, too.
     let free = tick + 1;
-    while (this.#memory.sequenceOf(free) >= layout.maxSequence) free++;
+    while (memory.sequenceOf(free) >= layout.maxSequence) free++;
     return tickFullError(layout, layout.timeOf(free) - wall);
   }
 
   /** Opens the counter's tick: not before the clock's tick, nor before a used one. */
   #turnInLeadMode(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     const layout = this.#layout;
-    let tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, snapshot.from), this.#memory.highest);
-    if (this.#memory.sequenceOf(tick) >= layout.maxSequence) tick++;
+    const tick = this.#leadTick(wall, snapshot, this.#memory);
     if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
     if (!(layout.timeOf(tick + 1) <= snapshot.until)) {
       const behind = this.#highestWall - wall;
-      // Renewals make no room before the clock is back.
-      if (behind > this.#rollback.maxTell) {
-        this.#report("switch", behind);
-        return clockSetBackError(this.#lease, behind, behind);
-      }
-      const passed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;
-      return passed
-        ? windowPassedError(snapshot, wall, this.#lease.failure)
-        : windowUsedUpError(snapshot, wall, this.#lease.renewsIn);
+      if (behind > this.#rollback.maxTell) this.#report("switch", behind);
+      return this.#beyondWindow(wall, snapshot, behind);
     }
     this.#noteWall(wall);
     this.#turnTo(tick);
     return undefined;
+  }
+
+  /** The counter's tick. */
+  #leadTick(wall: number, { from }: LeaseSnapshot, memory: Ticks): number {
+    const layout = this.#layout;
+    const tick = Math.max(layout.tickOf(wall), firstWholeTick(layout, from), memory.highest);
+    return memory.sequenceOf(tick) >= layout.maxSequence ? tick + 1 : tick;
+  }
+
+  /** In lead mode, why the window has no tick left. */
+  #beyondWindow(wall: number, snapshot: LeaseSnapshot, behind: number): SnowleaseError {
+    const layout = this.#layout;
+    // Renewals make no room before the clock is back.
+    if (behind > this.#rollback.maxTell) return clockSetBackError(this.#lease, behind, behind);
+    const hasPassed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;
+    return hasPassed
+      ? windowPassedError(snapshot, wall, this.#lease.failure)
+      : windowUsedUpError(snapshot, wall, this.#lease.renewsIn);
   }
 
   /** Reports a clock that went back while the generator goes on. */
@@ -251,15 +292,18 @@ export class TickAllocator implements UsageTracker {
 
   /** The clock shows a time before what this lease may use: too early, or set back. */
   #belowFloor(wall: number, snapshot: LeaseSnapshot): SnowleaseError {
-    const layout = this.#layout;
-    const floor = layout.timeOf(Math.max(this.#memory.floor, firstWholeTick(layout, snapshot.knownFrom)));
-    const remaining = floor - wall;
+    const floor = floorOf(this.#layout, snapshot, this.#memory);
     const behind = this.#highestWall - wall;
-    if (behind <= 0) return windowNotOpenError(snapshot, floor, remaining);
     const { maxWait, maxTell } = this.#rollback;
-    if (remaining <= maxWait) this.#report("wait", behind);
-    else this.#report(behind <= maxTell ? "tell" : "switch", behind);
-    return clockSetBackError(this.#lease, behind, remaining);
+    if (behind > 0 && floor - wall <= maxWait) this.#report("wait", behind);
+    else if (behind > 0) this.#report(behind <= maxTell ? "tell" : "switch", behind);
+    return this.#tooEarly(wall, snapshot, floor, behind);
+  }
+
+  #tooEarly(wall: number, snapshot: LeaseSnapshot, floor: number, behind: number): SnowleaseError {
+    return behind > 0
+      ? clockSetBackError(this.#lease, behind, floor - wall)
+      : windowNotOpenError(snapshot, floor, floor - wall);
   }
 
   /** Reports each action once, but `switch` each time: a lease may be unable to act on the first report. */
@@ -267,4 +311,9 @@ export class TickAllocator implements UsageTracker {
     if (this.#rollbackAction !== action || action === "switch") this.#lease.noteRollback(behind, action);
     this.#rollbackAction = action;
   }
+}
+
+/** Where the ticks begin that may be used, Unix ms. */
+function floorOf(layout: Layout, { knownFrom }: LeaseSnapshot, { floor }: Ticks): number {
+  return layout.timeOf(Math.max(floor, firstWholeTick(layout, knownFrom)));
 }

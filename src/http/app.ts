@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Hono } from "hono";
 import { systemClock } from "../lease/clock.ts";
-import { asSnowleaseError, shown, SnowleaseError } from "../id/errors.ts";
+import { isUnanswered, shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";
 import type { Optional } from "../api/schema.ts";
@@ -19,7 +19,7 @@ import type { Metrics } from "./monitoring/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
 import { Receipts } from "./access/receipts.ts";
 import type { ReceiptKeys } from "./access/receipt-keys.ts";
-import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
+import { HttpRefusal, type AnswerParts, problemParts, responseOf, tellable } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
 import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
@@ -104,13 +104,11 @@ export function createApp(options: AppOptions): App {
   }
 
   function refused(cause: unknown): AnswerParts {
-    const what = "The daemon failed on this request; its log says why.";
-    const error =
-      cause instanceof SnowleaseError ? cause : new SnowleaseError(asSnowleaseError(cause).code, what, {}, { cause });
+    const error = cause instanceof HttpRefusal ? cause : tellable(cause);
     const parts = problemParts(error);
     metrics?.failed(error.code);
     // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
-    if (error.code === "REGISTRY_UNAVAILABLE" || parts.status === 500) log.error({ err: cause }, error.message);
+    if (isUnanswered(error) || parts.status === 500) log.error({ err: cause }, error.message);
     return parts;
   }
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
 import { heldForGood, type Problem, statusOf } from "../api/problem.ts";
 
 /** How long a client waits where the error does not say it, ms. */
@@ -12,23 +12,22 @@ interface RefusalOptions extends ErrorOptions {
 
 /** An error with a status of its own: of HTTP, before the request means anything (405, 408, 413, 415, 417, 431), or of readiness. */
 export class HttpRefusal extends SnowleaseError {
-  readonly #status: number;
-  readonly #headers: Readonly<Record<string, string>>;
+  readonly answers: number;
+  readonly extraHeaders: Readonly<Record<string, string>>;
 
   constructor(status: number, code: ErrorCode, message: string, options: RefusalOptions = {}) {
     const { headers = {}, details, ...rest } = options;
     super(code, message, details, rest);
-    this.#status = status;
-    this.#headers = headers;
+    this.answers = status;
+    this.extraHeaders = headers;
   }
+}
 
-  override get status(): number {
-    return this.#status;
-  }
-
-  override get headers(): Readonly<Record<string, string>> {
-    return this.#headers;
-  }
+/** What a client is told of an error: nothing of one that is none of ours, or a program error; the log has it. */
+export function tellable(cause: unknown): SnowleaseError {
+  const { code } = asSnowleaseError(cause);
+  if (cause instanceof SnowleaseError && code !== "DEFECT") return cause;
+  return new SnowleaseError(code, "The daemon failed on this request; its log says why.", {}, { cause });
 }
 
 /** An answer in its parts: also for the direct path, which has no Response. */
@@ -52,7 +51,7 @@ function statusIn(code: ErrorCode, retryAfterMs: number | undefined): number {
 export function problemParts(error: SnowleaseError): AnswerParts & { readonly body: string } {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;
-  const status = error instanceof HttpRefusal ? error.status : statusIn(code, retryAfterMs);
+  const status = error instanceof HttpRefusal ? error.answers : statusIn(code, retryAfterMs);
   const problem: Problem = {
     title: STATUS_CODES[status] ?? code,
     status,
@@ -69,7 +68,7 @@ export function problemParts(error: SnowleaseError): AnswerParts & { readonly bo
       "content-type": "application/problem+json",
       "cache-control": "no-store",
       ...(waits && { "retry-after": String(Math.max(1, Math.ceil((retryAfterMs ?? defaultRetry) / 1000))) }),
-      ...(error instanceof HttpRefusal && error.headers),
+      ...(error instanceof HttpRefusal && error.extraHeaders),
     },
   };
 }

@@ -40,40 +40,39 @@ export interface ErrorDetails {
   readonly [fact: string]: unknown;
 }
 
-/**
- * The one error class. `message`: what happened, to which value; what to do. `retryable`: the same call may succeed later.
- *
- * Has what web frameworks read from an error that a handler throws: Express, Koa and Fastify then answer with `status` and `headers`, NestJS
- * with the status.
- */
+/** The one error class. `message`: what happened, to which value; what to do. `retryable`: the same call may succeed later. */
 export class SnowleaseError extends Error {
   override readonly name = "SnowleaseError";
   readonly code: ErrorCode;
   readonly retryable: boolean;
   readonly details: ErrorDetails;
+  /**
+   * The HTTP status of a service that met this error: 503 where another instance may do better, or this one later. Absent for all others: web
+   * frameworks make 500 of those, or what the caller thinks right.
+   */
+  declare readonly status?: 503 | undefined;
+  /** The same, under the name that other frameworks read. */
+  declare readonly statusCode?: 503 | undefined;
+  /** The headers of that answer: `Retry-After`, whole seconds, 1 where the time is not known. */
+  declare readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Whether frameworks may send the message to their clients: false, since it names hosts. */
+  declare readonly expose?: false | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
     super(printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " ")), options);
     this.code = code;
     this.retryable = retryableCodes[code];
     this.details = details;
+    if (this.retryable || code === "LEASE_LOST") Object.defineProperties(this, unavailable(details));
   }
+}
 
-  /** The HTTP status of a service that met this error: 503 where another instance may do better, now or later; else 500. */
-  get status(): number {
-    return this.retryable || this.code === "LEASE_LOST" ? 503 : 500;
-  }
-
-  /** The same: some frameworks read this name. */
-  get statusCode(): number {
-    return this.status;
-  }
-
-  /** The headers of that answer: with 503 `Retry-After`, whole seconds, 1 where the time is not known. */
-  get headers(): Readonly<Record<string, string>> {
-    if (this.status !== 503) return {};
-    return { "Retry-After": String(Math.max(1, Math.ceil((this.details.retryAfterMs ?? 0) / 1000))) };
-  }
+/** As the package http-errors has it. Not to be printed with the error; frameworks may write them. */
+function unavailable({ retryAfterMs = 0 }: ErrorDetails): PropertyDescriptorMap {
+  const headers = { "Retry-After": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) };
+  const values = { status: 503, statusCode: 503, headers, expose: false };
+  const property = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, property(value)]));
 }
 
 /** Narrows an unknown error to a SnowleaseError, optionally to one code. */
@@ -114,17 +113,25 @@ function asJson(value: unknown): string | undefined {
 export function asSnowleaseError(cause: unknown): SnowleaseError {
   if (cause instanceof SnowleaseError) return cause;
   if (isDefect(cause)) {
-    const message = `A program error kept a request from the registry: ${cause.name}: ${cause.message}; report it with the stack of \`error.cause\`.`;
+    const message = `A program error ended a request to the registry, and whether it was applied is unknown: ${cause.name}: ${cause.message}; report it with the stack of \`error.cause\`.`;
     return new SnowleaseError("DEFECT", message, {}, { cause });
   }
   const said = cause instanceof Error ? cause.message : String(cause);
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
 }
 
-/** Whether JavaScript itself threw it. Those of Node have a code, and that of `fetch` a cause. */
+/** Whether the error leaves unknown what became of the request. */
+export function isUnanswered({ code }: SnowleaseError): boolean {
+  return code === "REGISTRY_UNAVAILABLE" || code === "DEFECT";
+}
+
+/** Whether JavaScript itself threw it. Those of Node and Bun have a code, and that of `fetch` in Node a cause. */
 function isDefect(cause: unknown): cause is Error {
-  const isProgramError = [TypeError, ReferenceError, RangeError, SyntaxError].some((kind) => cause instanceof kind);
-  return isProgramError && !("code" in (cause as Error)) && (cause as Error).cause === undefined;
+  // What is no JSON came from a proxy.
+  const isProgramError = [TypeError, ReferenceError, RangeError].some((kind) => cause instanceof kind);
+  if (!isProgramError) return false;
+  const error = cause as Error;
+  return !("code" in error) && error.cause === undefined && !error.message.startsWith("error sending request");
 }
 
 /** The most frequent error: the caller has to correct a value, a file or the environment. */

@@ -1,5 +1,5 @@
 import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
-import { asSnowleaseError, isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, isUnanswered, type SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
@@ -155,7 +155,7 @@ export async function claimWorkerId(
       pause = Math.min(wait, longestLook, left(claimTimeout));
     } catch (cause) {
       const error = asSnowleaseError(cause);
-      const unheard = isSnowleaseError(error, "REGISTRY_UNAVAILABLE") && error.details.lasting !== true;
+      const unheard = isUnanswered(error) && error.details.lasting !== true;
       const timeout = unheard ? Math.max(operationTimeout, claimTimeout) : isWorthWaiting(error) ? claimTimeout : 0;
       const again = quarantineRetryIn(error, options.window, token);
       if (left(timeout) <= (again === undefined ? retry : 0)) throw error;

@@ -235,8 +235,20 @@ export class Lease implements LeaseView {
   async takeBlocks(asked: Omit<BlocksRequest, keyof ClaimKey>): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
     const { token, turns } = this.#secrets;
-    const ask = async () =>
-      this.#host.registry.takeBlocks?.({ namespace, workerId, fence, token, ...turns.present, ...asked });
+    const ask = async () => {
+      try {
+        return await this.#host.registry.takeBlocks?.({
+          namespace,
+          workerId,
+          fence,
+          token,
+          ...turns.present,
+          ...asked,
+        });
+      } catch (cause) {
+        throw (this.#failure = asSnowleaseError(cause));
+      }
+    };
     const { turn } = turns.present;
     let answer = await ask();
     // A renewal overtook the request.
@@ -270,6 +282,7 @@ export class Lease implements LeaseView {
     if (this.#state === "held") {
       const used = this.#tracker?.seal();
       this.#state = "suspended";
+      this.#failure = undefined;
       this.#notify();
       this.#suspending = this.#giveBack(this.#snapshot, used).finally(() => (this.#suspending = undefined));
     }
@@ -452,6 +465,7 @@ export class Lease implements LeaseView {
   #switch(giveBack: boolean): void {
     const used = this.#tracker?.seal();
     this.#state = "switching";
+    this.#failure = undefined;
     this.#notify();
     this.#switchEnd = new AbortController();
     const signal = AbortSignal.any([this.#stop.signal, this.#switchEnd.signal]);

@@ -48,7 +48,7 @@ async function states(): Promise<{ readonly workerId: number; readonly clean: bo
 describe.each(frameworks)("%s", (name) => {
   test("two instances, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
     const [killed, other] = await Promise.all([start(name), start(name)]);
-    expect(await (await fetch(`${other.url}/ready`)).json()).toMatchObject({ ok: true });
+    expect((await fetch(`${other.url}/ready`)).status).toBe(200);
     const ids = await orderAll([killed, other], 100);
     const last = orderAll([other], 50);
     await killed.process.kill();
@@ -76,14 +76,7 @@ test("a service whose registry is gone serves to the end of its window, and says
     }
   });
   expect(await Promise.all(refusals)).toEqual(frameworks.map((name) => [503, keepHeaders.includes(name) ? "1" : null]));
-  for (const { url } of services) {
-    const response = await fetch(`${url}/ready`);
-    expect(response.status).toBe(503);
-    expect(await response.json()).toEqual({
-      ok: false,
-      detail: expect.stringMatching(/^The window of worker \d+ ended at .* The last try failed: /) as string,
-    });
-  }
+  for (const { url } of services) expect((await fetch(`${url}/ready`)).status).toBe(503);
   await expectAudited(sandbox, sandbox.registry, ids);
 });
 

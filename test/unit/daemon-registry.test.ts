@@ -363,6 +363,43 @@ describe("an answer that was lost", () => {
   });
 });
 
+describe("a daemon with a bug", () => {
+  /** One that answers everything with status 500, and counts what changes something. */
+  async function broken(code: string): Promise<{ readonly address: string; readonly asked: () => number }> {
+    let asked = 0;
+    const address = await impostor((incoming, response) => {
+      if (incoming.method !== "GET") asked++;
+      problem(500, code)(incoming, response);
+    });
+    return { address, asked: () => asked };
+  }
+
+  test.each(["DEFECT", "A_NEWER_CODE"])(
+    "leaves unknown whether it did what may not be done twice: %s",
+    async (code) => {
+      const [first, second] = [await broken(code), await broken(code)];
+      const registry = connectTo([first.address, second.address]);
+      const released = registry.forceRelease({ namespace: "orders", workerId: 0, force: true });
+      await expect(released).rejects.toMatchObject({ retryable: false });
+      expect([first.asked(), second.asked()]).toEqual([1, 0]);
+    },
+  );
+
+  test("leaves the answer to the next one", async () => {
+    const bad = await broken("DEFECT");
+    const good = await daemonOf(memoryRegistry());
+    expect(await connectTo([bad.address, good]).claim(request)).toMatchObject({ workerId: 0 });
+    expect(bad.asked()).toBe(1);
+  });
+
+  test("is asked again as long as one that is silent", async () => {
+    const bad = await broken("DEFECT");
+    const registry = connectTo([bad.address, await nobody()], 1000);
+    await expect(registry.claim(request)).rejects.toMatchObject({ code: "DEFECT" });
+    expect(bad.asked()).toBeGreaterThan(2);
+  });
+});
+
 test("what never arrived is sent again until a daemon is there", async () => {
   const address = await nobody();
   const registry = connectTo([address]);

@@ -40,13 +40,12 @@ describe("a message", () => {
 
 describe("in a web service", () => {
   const answer = (code: ErrorCode, details?: ErrorDetails): unknown => {
-    const { status, statusCode, headers } = new SnowleaseError(code, "Said.", details);
-    expect(statusCode).toBe(status);
-    return [status, headers["Retry-After"]];
+    const { status, statusCode, headers, expose } = new SnowleaseError(code, "Said.", details);
+    return [status, statusCode, headers?.["Retry-After"], expose];
   };
 
-  test("503 is for what another instance, or a later call, may do; 500 for the rest", () => {
-    const final = errorCodes.filter((code) => new SnowleaseError(code, "").status === 500);
+  test("503 is for what another instance, or a later call, may do; the rest is left to frameworks", () => {
+    const final = errorCodes.filter((code) => new SnowleaseError(code, "").status === undefined);
     expect(final).toEqual([
       "CONFIG_INVALID",
       "OTHER_REGISTRY",
@@ -59,7 +58,7 @@ describe("in a web service", () => {
       "UNAUTHORIZED",
       "FORBIDDEN",
     ]);
-    expect(answer("CONFIG_INVALID", { retryAfterMs: 1000 })).toEqual([500, undefined]);
+    expect(answer("CONFIG_INVALID", { retryAfterMs: 1000 })).toEqual([undefined, undefined, undefined, undefined]);
   });
 
   test.each([
@@ -70,13 +69,20 @@ describe("in a web service", () => {
     [1001, "2"],
     [41_000, "41"],
   ])("Retry-After is in whole seconds, not before the time that is known: %s ms", (retryAfterMs, seconds) => {
-    expect(answer("LEASE_EXPIRED", { retryAfterMs })).toEqual([503, seconds]);
-    expect(answer("LEASE_LOST", { retryAfterMs })).toEqual([503, seconds]);
+    expect(answer("LEASE_EXPIRED", { retryAfterMs })).toEqual([503, 503, seconds, false]);
+    expect(answer("LEASE_LOST", { retryAfterMs })).toEqual([503, 503, seconds, false]);
   });
 
-  test("an error prints none of it", () => {
-    expect(Object.keys(new SnowleaseError("LEASE_EXPIRED", "Said."))).toEqual(["name", "code", "retryable", "details"]);
-  });
+  test.each(["LEASE_EXPIRED", "CONFIG_INVALID"] as const)(
+    "%s prints none of it, and a framework may set it",
+    (code) => {
+      const error = new SnowleaseError(code, "Said.");
+      expect(Object.keys(error)).toEqual(["name", "code", "retryable", "details"]);
+      expect(Object.assign(error, { status: 400, statusCode: 400, headers: {}, expose: true })).toMatchObject({
+        status: 400,
+      });
+    },
+  );
 });
 
 describe("an error of somebody else", () => {
@@ -92,17 +98,20 @@ describe("an error of somebody else", () => {
     ["undefined.x", "TypeError: Cannot read properties of undefined"],
     ["x", "ReferenceError: x is not defined"],
     ["new Array(-1)", "RangeError: Invalid array length"],
-    ["JSON.parse('<html>')", "SyntaxError: Unexpected token"],
   ])("is a defect where JavaScript itself throws it: %s", (code, said) => {
     const cause = broken(code);
     const error = asSnowleaseError(cause);
     expect(error).toMatchObject({ code: "DEFECT", retryable: false, cause });
-    expect(error.message).toContain(`A program error kept a request from the registry: ${said}`);
+    expect(error.message).toContain(
+      `A program error ended a request to the registry, and whether it was applied is unknown: ${said}`,
+    );
   });
 
   test.each([
     new Error("socket hang up"),
     Object.assign(new RangeError("The value of offset is out of range."), { code: "ERR_OUT_OF_RANGE" }),
+    new TypeError("error sending request for url (http://127.0.0.1:1/)"),
+    new SyntaxError("Unexpected token '<', \"<html>\" is not valid JSON"),
     new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") }),
     "a text",
   ])("is a registry that did not answer in all other cases: %s", (cause) => {

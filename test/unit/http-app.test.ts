@@ -877,9 +877,30 @@ describe("the daemon itself", () => {
     const worker = (): Promise<never> => Promise.reject(new TypeError("password=hunter2 at /etc/secret"));
     const api = makeApi({ registry: { ...memoryRegistry(), worker } });
     const { status, body } = await api.call("GET", "/v1/orders/workers/0");
-    expect([status, body.code]).toEqual([503, "REGISTRY_UNAVAILABLE"]);
+    expect([status, body.code]).toEqual([500, "DEFECT"]);
     expect(JSON.stringify(body)).not.toMatch(/hunter2|secret/);
     expect(api.lines).toMatchObject([["error", { err: { message: "password=hunter2 at /etc/secret" } }, body.detail]]);
+  });
+
+  test.each([
+    ["a program error", new TypeError("x at /etc/secret"), "DEFECT"],
+    ["an error of a driver", new Error("socket hang up at /etc/secret"), "REGISTRY_UNAVAILABLE"],
+  ])("is not ready after %s, and tells it to its log alone", async (_, cause, code) => {
+    const api = makeApi({ registry: { ...memoryRegistry(), ping: () => Promise.reject(cause) } });
+    const { status, body, headers } = await api.call("GET", "/readyz");
+    expect([status, body.code, headers.get("retry-after")]).toEqual([503, code, "1"]);
+    expect(JSON.stringify(body)).not.toContain("secret");
+    expect(api.lines).toMatchObject([["error"]]);
+  });
+
+  test("a program error in a claim for its own lease is not told either", async () => {
+    const broken = (): Promise<never> => Promise.reject(new TypeError("x at /etc/secret"));
+    const api = makeApi({ registry: { ...memoryRegistry(), claim: broken } });
+    const asked = api.call("POST", "/v1/orders/ids", {});
+    await api.clock.advance(10_000);
+    const { status, body } = await asked;
+    expect([status, body.code]).toEqual([500, "DEFECT"]);
+    expect(JSON.stringify(body)).not.toContain("secret");
   });
 
   test("logs claims, releases and losses with worker ID, fence and namespace, and never a token", async () => {
@@ -964,7 +985,7 @@ describe("the daemon itself", () => {
     // Fields of newer versions may come in, and go out.
     expect(JSON.stringify(body)).not.toContain('"additionalProperties":false');
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
-    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "410", "413", "415", "429", "503"]);
+    expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "410", "413", "415", "429", "500", "503"]);
     for (const [path, method, status] of [
       ["/v1/{namespace}/leases", "post", 201],
       ["/v1/{namespace}/leases/{workerId}", "patch", 200],

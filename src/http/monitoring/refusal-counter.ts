@@ -1,6 +1,6 @@
 import { refusalError } from "../../lease/lease-errors.ts";
 import type { Clock } from "../../lease/clock.ts";
-import type { ErrorCode, SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, isUnanswered, type SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
@@ -52,7 +52,7 @@ export class RefusalCounter {
     if (operation !== "claim" || namespace === undefined) return;
     if (error !== undefined) {
       // A registry that did not answer has refused nothing.
-      if (error.code !== "REGISTRY_UNAVAILABLE") this.#count(namespace, error);
+      if (!isUnanswered(error)) this.#count(namespace, error);
       return;
     }
     const decision = answer as Grant | Refusal | Lost;

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { description, events, health, metrics, readiness } from "../../api/system.ts";
-import { SnowleaseError } from "../../id/errors.ts";
 import type { Pong } from "../../rule/registry.ts";
 import { checkSkew, defaultLimits } from "../../rule/limits.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
@@ -8,7 +7,8 @@ import type { EventStreams } from "../monitoring/event-streams.ts";
 import type { Metrics } from "../monitoring/metrics.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "../../api/openapi.ts";
-import { type AnswerParts, HttpRefusal } from "../problem.ts";
+import { SnowleaseError } from "../../id/errors.ts";
+import { type AnswerParts, HttpRefusal, tellable } from "../problem.ts";
 import { rawRoute, type Route, route } from "./route.ts";
 
 /** How long the registry may take before this daemon is not ready, ms: less than a health check waits, so that it hears the reason. */
@@ -66,9 +66,9 @@ export function systemRoutes(
       try {
         return { registry: registry.kind, ...(await pinged()) };
       } catch (cause) {
-        if (!(cause instanceof SnowleaseError)) throw cause;
         // Always 503: the error is never the caller's.
-        throw new HttpRefusal(503, cause.code, cause.message, { details: cause.details, cause });
+        const { code, message, details } = tellable(cause);
+        throw new HttpRefusal(503, code, message, { details, cause });
       }
     }),
 

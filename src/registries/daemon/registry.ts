@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from "../../lease/clock.ts";
-import { type ErrorCode, isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
+import { type ErrorCode, isSnowleaseError, isUnanswered, SnowleaseError } from "../../id/errors.ts";
 import type {
   ClaimRequest,
   ForceReleased,
@@ -222,10 +222,10 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       try {
         await call(namespaces.remove, { namespace }, { body, repeatable: false });
       } catch (error) {
-        if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
+        if (!isSnowleaseError(error) || !isUnanswered(error)) throw error;
         const { message, details } = error;
         const advice = `The removal of namespace \`${namespace}\` may be under way: look with \`snowlease quarantine\`.`;
-        throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${message} ${advice}`, details, { cause: error });
+        throw new SnowleaseError(error.code, `${message} ${advice}`, details, { cause: error });
       }
     },
 

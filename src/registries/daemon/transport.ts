@@ -7,7 +7,7 @@ import {
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { monotonic, type Clock } from "../../lease/clock.ts";
-import { configInvalid, type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
+import { configInvalid, type ErrorCode, isUnanswered, shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";
 import { anyProblem, knownCode } from "../../api/problem.ts";
@@ -133,10 +133,10 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
         const mayRepeat = call.repeatable || !attempt.some(({ sent }) => sent);
         const wait = mayRepeat ? Math.max(pause, passesIn(attempt)) : Infinity;
         const failure = tellingOf(attempt, targets.length);
-        if (failure?.told === true && failure.error.code === "REGISTRY_UNAVAILABLE") why = failure.error;
+        if (failure?.told === true && isUnanswered(failure.error)) why = failure.error;
         if (monotonic(clock) + wait >= deadline) {
           const { error = late(targets, operationTimeout) } = failure ?? {};
-          throw error.code === "REGISTRY_UNAVAILABLE" ? (why ?? error) : error;
+          throw isUnanswered(error) ? (why ?? error) : error;
         }
         await clock.sleep(wait);
       }
@@ -154,7 +154,7 @@ function tellingOf(failures: readonly FailedCall[], asked: number): FailedCall |
   const here = failures.filter(({ error }) => error.code !== "OTHER_REGISTRY");
   if (here.length === 0 && failures.length === asked) return failures[0];
   if (here.length < failures.length) return tellingOf(here, asked);
-  const refused = failures.findLast(({ error }) => error.code !== "REGISTRY_UNAVAILABLE");
+  const refused = failures.findLast(({ error }) => !isUnanswered(error));
   return refused ?? failures.find(({ told }) => told) ?? failures[0];
 }
 
@@ -162,7 +162,7 @@ function tellingOf(failures: readonly FailedCall[], asked: number): FailedCall |
 function passesIn(failures: readonly FailedCall[]): number {
   const errors = failures.filter(({ lasting }) => lasting !== true).map(({ error }) => error);
   // A full pool or a quarantine: the registry's word, and it is the same one behind all of them.
-  if (errors.some(({ code }) => code !== "REGISTRY_UNAVAILABLE" && code !== "RATE_LIMITED")) return Infinity;
+  if (errors.some((error) => !isUnanswered(error) && error.code !== "RATE_LIMITED")) return Infinity;
   return Math.min(...errors.map(({ details }) => details.retryAfterMs ?? 0));
 }
 
@@ -265,8 +265,8 @@ function read<Answer>(
   const message = code === told.data.code ? detail : `${detail} ${newer}`;
   const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
   // The registry behind the daemon may have applied the call.
-  const mayBeApplied = code === "REGISTRY_UNAVAILABLE" || code === "DEFECT";
-  if (mayBeApplied) return { outcome: "failed", error, sent: true, told: true };
+  const isUnknown = status === 500 && code !== told.data.code;
+  if (isUnanswered(error) || isUnknown) return { outcome: "failed", error, sent: true, told: true };
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
   if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
     return { outcome: "failed", error, sent: false, lasting: true, told: true };
