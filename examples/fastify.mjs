@@ -19,7 +19,7 @@ app.get("/ready", (_request, reply) => reply.code(ids.health().ok ? 200 : 503).s
 
 console.log(await app.listen({ port: Number(process.env.PORT ?? 3000), host: "127.0.0.1" }));
 const stop = () => app.close().catch(console.error);
-process.on("SIGTERM", stop);
+process.on("SIGTERM", () => void stop());
 // Lost for good (a worker ID that was asked for by name): whoever watches over this process starts it anew.
 ids.lease.signal.addEventListener("abort", () => {
   process.exitCode = 1;

@@ -288,8 +288,8 @@ export const mutants = [
     name: "asks-again-in-vain",
     row: "a claim was asked for 5 s at a socket that is not for this user",
     file: "src/lease/claim.ts",
-    from: `isSnowleaseError(error, "REGISTRY_UNAVAILABLE") && error.details.lasting !== true`,
-    to: `isSnowleaseError(error, "REGISTRY_UNAVAILABLE")`,
+    from: `isUnanswered(error) && error.details.lasting !== true`,
+    to: `isUnanswered(error)`,
   },
   {
     name: "snapshot-amid-a-claim",
