@@ -217,26 +217,28 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Whether it makes IDs now, for a readiness probe: what `next` would say, where that is not over with the present tick. Asks nobody and
-   * changes nothing. Where it is not `ok`, another instance of the service may do better; one whose `lease.signal` is aborted has to be started
-   * anew.
+   * Whether it makes IDs now, for a readiness probe: what `next` would say, where that is not over with the present tick. Asks nobody and uses
+   * nothing up; a clock that was set back too far makes the lease switch or end, as `next` does. Where it is not `ok`, another instance of the
+   * service may do better; one whose `lease.signal` is aborted has to be started anew.
    */
   health(): Health {
-    const { workerId, namespace, until, failure } = this.lease;
-    const lastTry = failure === undefined ? "" : ` The last try failed: ${failure.message}`;
+    const { workerId, namespace, until } = this.lease;
     const error = this.#refusal();
+    const { state, failure, blocksFailure } = this.lease;
+    const isTrying = state === "held" || state === "switching";
+    const failed = isTrying ? (failure ?? blocksFailure) : undefined;
+    const lastTry = failed === undefined ? "" : ` The last try failed: ${failed.message}`;
     if (error !== undefined) return { ok: false, detail: `${error.message}${lastTry}` };
     const detail = `Worker ${workerId} of namespace \`${namespace}\` makes IDs until ${timeText(until)}, longer with each renewal.`;
     return { ok: true, detail: `${detail}${lastTry}` };
   }
 
   #refusal(): SnowleaseError | undefined {
-    const { snapshot, failure } = this.lease;
+    const { snapshot, blocksFailure } = this.lease;
     if (snapshot === undefined) return notHeldError(this.lease);
     // The process that lends the lease gives no more of it.
-    if (snapshot.shared && failure !== undefined && this.#lastRefusal?.code === "SEQUENCE_EXHAUSTED")
-      return this.#lastRefusal;
-    return this.#allocator.refusalAt(this.#clock.now(), snapshot);
+    const isShort = blocksFailure !== undefined && this.#lastRefusal?.code === "SEQUENCE_EXHAUSTED";
+    return isShort ? this.#lastRefusal : this.#allocator.refusalAt(this.#clock.now(), snapshot);
   }
 
   /** Gives the worker ID back. No ID is made after this call, even if it rejects. */

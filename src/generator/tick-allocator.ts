@@ -69,6 +69,7 @@ export class TickAllocator implements UsageTracker {
   #fastSnapshot: LeaseSnapshot | undefined;
   #fastUntil = 0;
   #rollbackAction: string | undefined;
+  #told: { readonly generation: number; readonly memory: Ticks } | undefined;
 
   /** @throws SnowleaseError CONFIG_INVALID for options that exclude each other. */
   constructor(lease: LeaseView, { mode = "wall", spread = 1, rollback, share }: SnowflakeOptions) {
@@ -132,29 +133,46 @@ export class TickAllocator implements UsageTracker {
   }
 
   /**
-   * Why no ID can be made now, as `turn` would say, but for a tick that is full when the next one is not. Changes nothing, and reports no
-   * setback of the clock.
+   * Why no ID can be made now, as `turn` would say, but for a tick that is full when the next one is not. Uses nothing up. Tells the lease of a
+   * clock that was set back too far, as `turn` does: nobody may ask for an ID where it is known that there is none.
    */
   refusalAt(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     if (snapshot.generation === this.#sealed) return sealedError(this.#lease);
     const layout = this.#layout;
-    const refusal = layout.refusalAt(wall);
-    if (refusal !== undefined) return refusal;
     const isBegun = snapshot.generation === this.#generation;
-    const memory = isBegun ? this.#memory : RecentTicks.after(layout, snapshot);
+    const memory = isBegun ? this.#memory : this.#memoryOf(snapshot);
     const behind = (isBegun ? this.#highestWall : snapshot.since) - wall;
-    const tick = layout.tickOf(wall);
-    if (this.mode === "lead") {
-      return layout.timeOf(this.#leadTick(wall, snapshot, memory) + 1) <= snapshot.until
-        ? undefined
-        : this.#beyondWindow(wall, snapshot, behind);
+    const { maxWait, maxTell } = this.#rollback;
+    const refusal = layout.refusalAt(wall);
+    if (refusal !== undefined) {
+      if (behind > maxTell) this.#lease.noteRollback(behind, "stop");
+      return refusal;
     }
+    if (this.mode === "lead") {
+      const tick = this.#leadTick(wall, snapshot, memory);
+      if (layout.timeOf(tick + 1) <= snapshot.until && tick <= layout.maxTick) return undefined;
+      if (behind > maxTell && tick <= layout.maxTick) this.#lease.noteRollback(behind, "switch");
+      return this.#beyondWindow(tick, wall, snapshot, behind);
+    }
+    const tick = layout.tickOf(wall);
     const floor = floorOf(layout, snapshot, memory);
-    const canCount = (isBegun ? this.rollbacks : 0) < layout.maxRollback && layout.timeOf(tick) >= snapshot.knownFrom;
-    if (layout.timeOf(tick) < floor && !canCount) return this.#tooEarly(wall, snapshot, floor, behind);
+    if (layout.timeOf(tick) < floor) {
+      const canCount = (isBegun ? this.rollbacks : 0) < layout.maxRollback && layout.timeOf(tick) >= snapshot.knownFrom;
+      if (canCount) return undefined;
+      if (behind > maxTell && floor - wall > maxWait) this.#lease.noteRollback(behind, "switch");
+      return this.#tooEarly(wall, snapshot, floor, behind);
+    }
     if (!(layout.timeOf(tick + 1) <= snapshot.until)) return windowPassedError(snapshot, wall, this.#lease.failure);
     const isFull = (each: number): boolean => memory.sequenceOf(each) >= layout.maxSequence;
     return this.#share === undefined && isFull(tick) && isFull(tick + 1) ? this.#full(tick, wall, memory) : undefined;
+  }
+
+  /** What the holder before has told of a claim in which no ID was made yet. */
+  #memoryOf(snapshot: LeaseSnapshot): Ticks {
+    if (this.#told?.generation !== snapshot.generation) {
+      this.#told = { generation: snapshot.generation, memory: RecentTicks.after(this.#layout, snapshot) };
+    }
+    return this.#told.memory;
   }
 
   checkpoint(): Checkpoint | undefined {
@@ -223,11 +241,10 @@ export class TickAllocator implements UsageTracker {
   #turnInLeadMode(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     const layout = this.#layout;
     const tick = this.#leadTick(wall, snapshot, this.#memory);
-    if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
-    if (!(layout.timeOf(tick + 1) <= snapshot.until)) {
+    if (tick > layout.maxTick || !(layout.timeOf(tick + 1) <= snapshot.until)) {
       const behind = this.#highestWall - wall;
-      if (behind > this.#rollback.maxTell) this.#report("switch", behind);
-      return this.#beyondWindow(wall, snapshot, behind);
+      if (behind > this.#rollback.maxTell && tick <= layout.maxTick) this.#report("switch", behind);
+      return this.#beyondWindow(tick, wall, snapshot, behind);
     }
     this.#noteWall(wall);
     this.#turnTo(tick);
@@ -241,9 +258,10 @@ export class TickAllocator implements UsageTracker {
     return memory.sequenceOf(tick) >= layout.maxSequence ? tick + 1 : tick;
   }
 
-  /** In lead mode, why the window has no tick left. */
-  #beyondWindow(wall: number, snapshot: LeaseSnapshot, behind: number): SnowleaseError {
+  /** In lead mode, why the counter's tick cannot be opened: it is beyond the window, or the layout. */
+  #beyondWindow(tick: number, wall: number, snapshot: LeaseSnapshot, behind: number): SnowleaseError | undefined {
     const layout = this.#layout;
+    if (tick > layout.maxTick) return layout.refusalAt(layout.timeOf(tick));
     // Renewals make no room before the clock is back.
     if (behind > this.#rollback.maxTell) return clockSetBackError(this.#lease, behind, behind);
     const hasPassed = layout.timeOf(layout.tickOf(wall) + 1) > snapshot.until;

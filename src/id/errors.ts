@@ -59,7 +59,9 @@ export class SnowleaseError extends Error {
   declare readonly expose?: false | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
-    super(printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " ")), options);
+    const text = printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " "));
+    // With `cause: undefined`, an error would have one.
+    super(text, options?.cause === undefined ? {} : options);
     this.code = code;
     this.retryable = retryableCodes[code];
     this.details = details;
@@ -67,12 +69,14 @@ export class SnowleaseError extends Error {
   }
 }
 
-/** As the package http-errors has it. Not to be printed with the error; frameworks may write them. */
+/** Not to be printed with the error; frameworks may write it. */
+const property = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
+const [status, expose] = [property(503), property(false)];
+
+/** What the package http-errors has, and web frameworks read. */
 function unavailable({ retryAfterMs = 0 }: ErrorDetails): PropertyDescriptorMap {
-  const headers = { "Retry-After": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) };
-  const values = { status: 503, statusCode: 503, headers, expose: false };
-  const property = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, property(value)]));
+  const headers = property({ "Retry-After": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) });
+  return { status, statusCode: status, headers, expose };
 }
 
 /** Narrows an unknown error to a SnowleaseError, optionally to one code. */
@@ -125,13 +129,14 @@ export function isUnanswered({ code }: SnowleaseError): boolean {
   return code === "REGISTRY_UNAVAILABLE" || code === "DEFECT";
 }
 
-/** Whether JavaScript itself threw it. Those of Node and Bun have a code, and that of `fetch` in Node a cause. */
+/** Whether it is of the program, not of the network: JavaScript threw it, Node refused an argument, or a file of the program is missing. */
 function isDefect(cause: unknown): cause is Error {
-  // What is no JSON came from a proxy.
-  const isProgramError = [TypeError, ReferenceError, RangeError].some((kind) => cause instanceof kind);
-  if (!isProgramError) return false;
-  const error = cause as Error;
-  return !("code" in error) && error.cause === undefined && !error.message.startsWith("error sending request");
+  if (!(cause instanceof Error)) return false;
+  const { code } = cause as { readonly code?: unknown };
+  if (typeof code === "string") return /^ERR_INVALID_|MODULE_NOT_FOUND$/.test(code);
+  // What is no JSON came from a proxy. A `fetch` without an answer has a cause in Node, a code in Bun, and neither in Deno.
+  const isThrown = cause instanceof TypeError || cause instanceof ReferenceError || cause instanceof RangeError;
+  return isThrown && cause.cause === undefined && !cause.message.startsWith("error sending request");
 }
 
 /** The most frequent error: the caller has to correct a value, a file or the environment. */

@@ -156,7 +156,8 @@ export async function claimWorkerId(
     } catch (cause) {
       const error = asSnowleaseError(cause);
       const unheard = isUnanswered(error) && error.details.lasting !== true;
-      const timeout = unheard ? Math.max(operationTimeout, claimTimeout) : isWorthWaiting(error) ? claimTimeout : 0;
+      const heardIn = error.code === "DEFECT" ? operationTimeout : Math.max(operationTimeout, claimTimeout);
+      const timeout = unheard ? heardIn : isWorthWaiting(error) ? claimTimeout : 0;
       const again = quarantineRetryIn(error, options.window, token);
       if (left(timeout) <= (again === undefined ? retry : 0)) throw error;
       pause = Math.min(again ?? retry, left(timeout));

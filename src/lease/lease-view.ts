@@ -47,6 +47,8 @@ export interface LeaseView {
   readonly renewsIn: number;
   /** Why the last renewal or claim failed; undefined where it succeeded, or another thread makes them. */
   readonly failure?: SnowleaseError | undefined;
+  /** Why the last request for blocks of a shared window failed, likewise. */
+  readonly blocksFailure?: SnowleaseError | undefined;
   attach(tracker: UsageTracker): void;
   /** Calls a listener at each change of window, worker ID or state, and in a quarantine; returns the function that removes it. */
   onChange(listener: () => void): () => void;

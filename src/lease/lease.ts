@@ -71,6 +71,7 @@ export class Lease implements LeaseView {
   /** The release of one worker ID and the claim of the next, while under way. */
   #switching: Promise<void> | undefined;
   #failure: SnowleaseError | undefined;
+  #blocksFailure: SnowleaseError | undefined;
   /** It waits for a clock that was set back too far. */
   #isEnding = false;
   /** What both clocks showed at the last comparison. */
@@ -145,6 +146,10 @@ export class Lease implements LeaseView {
 
   get failure(): SnowleaseError | undefined {
     return this.#failure;
+  }
+
+  get blocksFailure(): SnowleaseError | undefined {
+    return this.#blocksFailure;
   }
 
   /** Aborts with a LEASE_LOST when the lease is lost for good. `close` does not abort it. */
@@ -234,19 +239,21 @@ export class Lease implements LeaseView {
   /** Takes blocks of a shared window; undefined where this claim is over. */
   async takeBlocks(asked: Omit<BlocksRequest, keyof ClaimKey>): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
-    const { token, turns } = this.#secrets;
+    const secrets = this.#secrets;
+    const { token, turns } = secrets;
+    const note = (failure: SnowleaseError | undefined): void => {
+      if (this.#secrets === secrets) this.#blocksFailure = failure;
+    };
     const ask = async () => {
+      const key = { namespace, workerId, fence, token, ...turns.present };
       try {
-        return await this.#host.registry.takeBlocks?.({
-          namespace,
-          workerId,
-          fence,
-          token,
-          ...turns.present,
-          ...asked,
-        });
+        const answer = await this.#host.registry.takeBlocks?.({ ...key, ...asked });
+        note(undefined);
+        return answer;
       } catch (cause) {
-        throw (this.#failure = asSnowleaseError(cause));
+        const error = asSnowleaseError(cause);
+        note(error);
+        throw error;
       }
     };
     const { turn } = turns.present;
@@ -275,6 +282,7 @@ export class Lease implements LeaseView {
   async suspend(): Promise<void> {
     if (this.#state === "switching") {
       this.#state = "suspended";
+      this.#failure = undefined;
       this.#switchEnd.abort();
       this.#notify();
       await this.#switching;
@@ -485,6 +493,7 @@ export class Lease implements LeaseView {
         if (signal.aborted) return await giveBackUnused(this.#host, this.#options, claim);
         this.#snapshot = snapshotOf(claim.grant, old.generation + 1, claim.since);
         this.#secrets = this.#secretsOf(claim);
+        this.#blocksFailure = undefined;
         this.#renewAt = claim.asked + this.#renewAfter(claim.since);
         this.#failure = undefined;
         this.#acquired = this.#acquiredBy(claim.grant);

@@ -93,7 +93,8 @@ describe("the examples compile in a project of their own", () => {
   const app = new UserProject({ SNOWLEASE_REGISTRY: "sqlite:registry.db" });
 
   beforeAll(async () => {
-    await app.install("--ignore-scripts", file, ...sqlitePackages, ...["typescript", "@types/node"].map(asTested));
+    const packages = ["typescript", "@types/node", "prom-client"].map(asTested);
+    await app.install("--ignore-scripts", file, ...sqlitePackages, ...packages);
     for (const name of ["assigner.ts", "generator.ts", "journal.ts", "library.ts", "own-registry", "testing.ts"]) {
       app.copy(example(name), `src/${name}`);
     }

@@ -98,6 +98,12 @@ describe("an error of somebody else", () => {
     ["undefined.x", "TypeError: Cannot read properties of undefined"],
     ["x", "ReferenceError: x is not defined"],
     ["new Array(-1)", "RangeError: Invalid array length"],
+    ["new URL('x')", "TypeError: Invalid URL"],
+    ["Buffer.from(1)", "TypeError: The first argument must be of type string"],
+    [
+      "process.getBuiltinModule('module').createRequire('/x.js')('./nowhere.js')",
+      "Error: Cannot find module './nowhere.js'",
+    ],
   ])("is a defect where JavaScript itself throws it: %s", (code, said) => {
     const cause = broken(code);
     const error = asSnowleaseError(cause);

@@ -265,8 +265,10 @@ function read<Answer>(
   const message = code === told.data.code ? detail : `${detail} ${newer}`;
   const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
   // The registry behind the daemon may have applied the call.
-  const isUnknown = status === 500 && code !== told.data.code;
-  if (isUnanswered(error) || isUnknown) return { outcome: "failed", error, sent: true, told: true };
+  if (isUnanswered(error)) return { outcome: "failed", error, sent: true, told: true };
+  // So may a newer one, whose code this version does not know.
+  if (status === 500 && code !== told.data.code)
+    return { outcome: "failed", error, sent: true, lasting: true, told: true };
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
   if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
     return { outcome: "failed", error, sent: false, lasting: true, told: true };
