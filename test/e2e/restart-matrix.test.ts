@@ -163,7 +163,7 @@ describe("a restart matrix", { timeout: 5 * minutes }, () => {
       { module: "./a.mjs", options: { host: () => "a" } },
       /`options` that another process can get, without functions; /,
     ],
-    [{ module: "./a.mjs", life: Number.NaN }, /`life` to be a number above 0, got `NaN`/],
+    [{ module: "./a.mjs", life: Number.NaN }, /`life` to be a time such as .*: from 1 to 3600000 ms, got `NaN`/],
     [{ registry: "memory:" }, /a registry that several processes share, got `memory:`/],
     [{ registry: "reddis://h" }, /registry URL/],
     [{ registry: "sqlite:./x.db", options: { windw: 1 } }, /windw/],

@@ -1,4 +1,4 @@
-import { isSnowleaseError } from "../../src/id/errors.ts";
+import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Event, Tally } from "./events.ts";
@@ -278,16 +278,21 @@ export class Fleet {
   #note({ number, family, token = "" }: Process, error: unknown): void {
     const isExcused = this.#judge.isGrantedAnew(token) || this.#judge.isCopied(family);
     if (isSnowleaseError(error, "CONFIG_INVALID") && isExcused) return;
-    // What came late was refused for its clock; any other cause is a failure that the world did not make.
-    const isMade =
-      isSnowleaseError(error) && (error.cause === undefined || isSnowleaseError(error.cause, "CLOCK_SKEW"));
-    const simulated = isMade && error.code !== "CONFIG_INVALID";
-    if (!simulated) {
+    if (!isSimulated(error)) {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
       this.#judge.accuse(`Holder ${number}: ${text}`);
     } else if (error.code === "SEQUENCE_EXHAUSTED" && "until" in error.details)
       this.#tally.count("lead window used up");
   }
+}
+
+/** Whether the world made it. What came late was refused for its clock, and a lease expires because something else failed. */
+function isSimulated(error: unknown): error is SnowleaseError {
+  if (!isSnowleaseError(error) || error.code === "CONFIG_INVALID") return false;
+  const { code, cause } = error;
+  return (
+    cause === undefined || isSnowleaseError(cause, "CLOCK_SKEW") || (code === "LEASE_EXPIRED" && isSimulated(cause))
+  );
 }
 
 /** The random bytes of a machine and of its copy: up to a moment both draw the same. */
