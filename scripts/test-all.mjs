@@ -25,7 +25,7 @@ const programs = new Map([
   ],
 ]);
 /** Where fewer minutes are left, so many files are begun at a time: each time, the last one runs alone. */
-const [enoughMinutes, filesAtOnce] = [6, 8];
+const [enoughMinutes, filesAtOnce] = [6, 6];
 /** What a program takes longer than a test file, at most: all units on another Node. */
 const programMinutes = 3;
 /** What the results depend on, beside the files of the root. */

@@ -159,6 +159,8 @@ class Place {
   #isStruck = false;
   #isKilled = false;
   #isOver = false;
+  /** The end of the present process in the usual way, while it is under way. */
+  #ending: Promise<void> | undefined;
 
   constructor({ options, links, signal }: Targets, place: number) {
     this.#signal = signal;
@@ -203,6 +205,8 @@ class Place {
           await sleep(retry);
         }
       }
+      // It makes no more IDs as soon as it ends, and is not to be killed in the middle.
+      await this.#ending;
       await (this.#isOver ? holder.close() : holder.kill()).catch(() => undefined);
       this.#holder = undefined;
       this.lives.push(holder.ids);
@@ -219,10 +223,14 @@ class Place {
         void holder.kill();
         break;
       case "ended and started anew":
+        if (this.#isStruck) return false;
         this.#isStruck = true;
-        void holder.close().catch((error: NodeJS.ErrnoException) => {
-          if (!this.#isKilled) this.#noteError(error);
-        });
+        this.#ending = holder
+          .close()
+          .catch((error: NodeJS.ErrnoException) => {
+            if (!this.#isKilled) this.#noteError(error);
+          })
+          .finally(() => (this.#ending = undefined));
         break;
       case "stopped and resumed":
         holder.stop();
