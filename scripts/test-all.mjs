@@ -26,6 +26,8 @@ const programs = new Map([
 ]);
 /** Where fewer minutes are left, so many files are begun at a time: each time, the last one runs alone. */
 const [enoughMinutes, filesAtOnce] = [6, 6];
+/** What the next ones take, at most. */
+const groupMinutes = 4;
 /** What a program takes longer than a test file, at most: all units on another Node. */
 const programMinutes = 3;
 /** What the results depend on, beside the files of the root. */
@@ -95,10 +97,12 @@ async function runFiles(title, files) {
   const left = files.filter((file) => resultOf(file) === undefined);
   console.log(`\n${title}: ${left.length} files, ${files.length - left.length} done before`);
   const size = minutes < enoughMinutes ? filesAtOnce : left.length;
-  while (left.length > 0 && isTime()) await runTests(left.splice(0, size), { resultsFile });
+  for (let longer = 0; left.length > 0 && isTime(longer); longer = groupMinutes) {
+    await runTests(left.splice(0, size), { resultsFile });
+  }
 }
 
-/** Whether there is time to begin something that takes so many minutes longer than a test file. */
+/** Whether there is time to begin something that takes so many minutes longer than what may always be begun. */
 function isTime(longer = 0) {
   return performance.now() - begin < (minutes - longer) * 60_000;
 }
