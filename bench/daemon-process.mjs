@@ -39,13 +39,11 @@ export class DaemonProcess {
 
   /** CPU time used so far, s, and the memory that is resident and was at most, MiB. */
   usage() {
-    const stat = readFileSync(`/proc/${this.#child.pid}/stat`, "latin1");
-    const [user, system] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
     const status = readFileSync(`/proc/${this.#child.pid}/status`, "latin1");
     const [rss, peak] = ["VmRSS", "VmHWM"].map(
       (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)[1]) / 1024,
     );
-    return { cpu: (user + system) / ticksPerSecond, rss, peak };
+    return { cpu: cpuOf(this.#child.pid), rss, peak };
   }
 
   /** Ends it; how long that took, ms, and its exit code. */
@@ -57,8 +55,15 @@ export class DaemonProcess {
   }
 }
 
+/** CPU time that a process has used so far, s. */
+export function cpuOf(pid) {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const [user, system] = stat.slice(stat.lastIndexOf(")")).split(" ").slice(12, 14).map(Number);
+  return (user + system) / ticksPerSecond;
+}
+
 /** Elsewhere a daemon does not share its cores with its clients: for root, it need not wait for each of them here. */
-function prefer(pid) {
+export function prefer(pid) {
   try {
     setPriority(pid, -10);
   } catch {

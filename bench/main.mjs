@@ -22,6 +22,7 @@ const sections = [
   "etcd",
   "kubernetes",
   "daemon",
+  "resp",
   "boot",
   "attacks",
   "fleet",

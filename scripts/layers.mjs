@@ -32,7 +32,7 @@ const machinery = [
 ];
 
 /** What every room of http/ may use. */
-const httpBase = ["http/log.ts", "http/problem.ts", "http/request.ts", "registries/bounded-map.ts"];
+const httpBase = ["http/problem.ts", "http/request.ts", "registries/bounded-map.ts", "serving/"];
 
 /*
  * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
@@ -55,7 +55,7 @@ const layers = {
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],
   "config/": [...rooms, "registries/", "node:"],
   "snowlease.ts": [...rooms, "registries/", "assigners/", "config/", "node:"],
-  "lend.ts": [...rooms, "registries/", "http/", "config/", "node:"],
+  "lend.ts": [...rooms, "registries/", "serving/", "http/", "config/", "node:"],
   "conformance/": ["id/", "rule/", "generator/recent-ticks.ts"],
   "conformance.ts": ["rule/", "conformance/"],
   "testing/": [
@@ -82,9 +82,19 @@ const layers = {
   "testing.ts": ["testing/", "registries/memory/"],
   "index.ts": [...rooms, "registries/", "assigners/", "config/", "snowlease.ts", "lend.ts"],
   "ops/": machinery,
+  "serving/": [
+    "id/",
+    "rule/",
+    "lease/clock.ts",
+    "api/",
+    "registries/bounded-map.ts",
+    "registries/daemon/address.ts",
+    "node:",
+  ],
+  "resp/": ["id/", "api/ids.ts", "generator/decimal-writer.ts", "ops/ids.ts", "serving/", "node:"],
   "http/access/": ["id/", "rule/", "lease/clock.ts", "api/call.ts", ...httpBase, "node:"],
-  "http/server/": ["id/", "registries/daemon/address.ts", "http/access/", ...httpBase, "http/app.ts", "node:", "npm:"],
-  "http/monitoring/": [...machinery, "ops/", "http/server/connections.ts", ...httpBase],
+  "http/server/": ["id/", "http/access/", ...httpBase, "http/app.ts", "node:", "npm:"],
+  "http/monitoring/": [...machinery, "ops/", ...httpBase],
   "http/routes/": [
     ...machinery,
     "ops/",
@@ -103,8 +113,8 @@ const layers = {
     ...httpBase,
     "http/body.ts",
   ],
-  "http/": [...machinery, "ops/"],
-  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "http/"],
+  "http/": [...machinery, "ops/", "serving/"],
+  "daemon.ts": [...machinery, "snowlease.ts", "ops/", "serving/", "http/", "resp/"],
   "cli/terminal/": [
     "id/",
     "rule/",
@@ -116,7 +126,7 @@ const layers = {
     "cli/exit-codes.ts",
     "node:",
   ],
-  "cli/": [...machinery, "snowlease.ts", "lend.ts", "ops/", "http/", "verify/", "daemon.ts"],
+  "cli/": [...machinery, "snowlease.ts", "lend.ts", "ops/", "serving/", "http/", "verify/", "daemon.ts"],
 };
 
 const pattern = (part) =>

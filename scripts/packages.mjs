@@ -30,5 +30,8 @@ export const allPackages = {
   "galera-4": "/usr/lib/galera/libgalera_smm.so",
   "nats-server": "/usr/sbin/nats-server",
   pgbouncer: "/usr/sbin/pgbouncer",
+  "php-cli": "/usr/bin/php",
+  "php-redis": "/usr/lib/php/*/redis.so",
   python3: "/usr/bin/python3",
+  "python3-venv": "/usr/lib/*/ensurepip/__init__.py",
 };

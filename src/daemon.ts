@@ -8,24 +8,27 @@ import type { OptionValues } from "./config/options.ts";
 import { type Clock, systemClock } from "./lease/clock.ts";
 import { printableJson } from "./id/printable.ts";
 import { defaultLayout } from "./id/layout.ts";
-import { configInvalid, shown } from "./id/errors.ts";
+import { configInvalid, type ErrorCode, shown } from "./id/errors.ts";
 import type { Lease } from "./lease/lease.ts";
 import type { HolderLabel, Registry } from "./rule/registry.ts";
 import type { NamespaceLimits } from "./rule/limits.ts";
 import { defaultRollback } from "./generator/rollback.ts";
 import { createApp } from "./http/app.ts";
-import { claimRate } from "./http/access/claim-rate.ts";
+import { claimRate } from "./serving/claim-rate.ts";
 import { ClientQuota } from "./http/access/client-quota.ts";
-import { type Certificates, readCertificates, type TlsFiles } from "./http/access/certificates.ts";
-import { Connections, usualConnections } from "./http/server/connections.ts";
+import { type Certificates, readCertificates, type TlsFiles } from "./serving/certificates.ts";
+import { Connections, usualConnections } from "./serving/connections.ts";
 import { createDashboard } from "./http/dashboard/dashboard.ts";
-import type { Log } from "./http/log.ts";
+import type { Log } from "./serving/log.ts";
 import type { EventName } from "./http/monitoring/journal.ts";
 import { observe } from "./http/monitoring/observe.ts";
-import { drain, makeServer, renewCertificates, type ServerLimits } from "./http/server/server.ts";
-import { listenOnSocket, listenOnTcp } from "./http/server/listen.ts";
-import { checkSocketFolder } from "./http/access/socket-folder.ts";
-import { tokenFile } from "./http/access/tokens.ts";
+import { drain, makeServer, renewCertificates } from "./http/server/server.ts";
+import { RespServer } from "./resp/server.ts";
+import { AnswerMemory } from "./serving/answer-memory.ts";
+import type { ServerLimits } from "./serving/server-limits.ts";
+import { listenOnSocket, listenOnTcp } from "./serving/listen.ts";
+import { checkSocketFolder } from "./serving/socket-folder.ts";
+import { tokenFile } from "./serving/tokens.ts";
 import { allSteps, ownLeases } from "./ops/ids.ts";
 import { receiptKeyFile } from "./http/access/receipt-keys.ts";
 import { isLoopback } from "./registries/loopback.ts";
@@ -65,6 +68,8 @@ type DaemonOption =
   | "operationTimeout"
   | "pool"
   | "receiptKeys"
+  | "resp"
+  | "respIntegers"
   | "socket"
   | "tokens"
   | "window";
@@ -74,6 +79,8 @@ export interface Daemon {
   /** `http://127.0.0.1:7070`; undefined when it listens on a socket only. */
   readonly url: string | undefined;
   readonly socket: string | undefined;
+  /** `redis://127.0.0.1:7071`, or the path of a socket; undefined without the Redis protocol. */
+  readonly resp: string | undefined;
   /**
    * `drain`: takes no more connections, finishes what is in flight, gives its own worker IDs back, closes the registry. `now`: the
    * same without waiting for clients; also ends a drain that is under way. Never rejects: what fails is logged.
@@ -87,7 +94,7 @@ export interface Daemon {
 }
 
 /**
- * Serves a registry over HTTP.
+ * Serves a registry over HTTP, and IDs in the Redis protocol.
  * @throws SnowleaseError CONFIG_INVALID on another runtime than Node, for a window that is too long, an address that is not loopback or taken, a socket path
  * that is no socket or has a daemon behind it; and what a deferred registry refuses with. The registry stays open then, or unopened.
  */
@@ -96,20 +103,22 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const address = checkedAddress(options);
   const parts = assemble(options, address);
   const { log, registry } = parts;
-  const servers: Server[] = [];
+  const servers: Servers = { http: [], resp: undefined };
   try {
-    const url = await listen(servers, parts, options, address);
+    const url = await listen(servers.http, parts, options, address);
+    const resp = await listenInResp(servers, parts, options);
     if ("open" in registry) await registry.open();
     const { socket } = options;
-    log.info({ event: "listening", url, socket, registry: registry.kind }, "listening");
+    log.info({ event: "listening", url, socket, resp, registry: registry.kind }, "listening");
     void tellScope(parts);
     const close = closer(servers, parts, options.drainTimeout);
-    return { url, socket, close, reload: reloader(servers, parts, options) };
+    return { url, socket, resp, close, reload: reloader(servers, parts, options) };
   } catch (error) {
-    for (const server of servers) {
+    for (const server of servers.http) {
       server.close();
       server.closeAllConnections();
     }
+    servers.resp?.destroy();
     throw error;
   }
 }
@@ -126,21 +135,32 @@ function checkRuntime(): void {
 
 type Address = NonNullable<DaemonOptions["listen"]>;
 
+/** The servers of a daemon; each stands here before it listens. */
+interface Servers {
+  readonly http: Server[];
+  resp: RespServer | undefined;
+}
+
 /** The address to listen on; undefined for a daemon on a socket only. */
 function checkedAddress(options: DaemonOptions): Address | undefined {
-  const { window, namespaceLimits, listen, socket, tokens, tls, insecure } = options;
+  const { window, namespaceLimits, listen, socket, resp, tls } = options;
   // Wherever it is used, it would be cut without a word.
   if (window !== undefined) checkLongest(window, namespaceLimits);
   const address = listen ?? (socket === undefined ? { host: "127.0.0.1", port: 7070 } : undefined);
-  if (!isLocal(address) && insecure !== true && (tokens === undefined || tls === undefined)) {
-    throw configInvalid(
-      `Expected \`listen\` to be on 127.0.0.1, ::1 or localhost, since any client that reaches the daemon may do everything, got ${shown(address?.host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
-    );
-  }
-  if (tls !== undefined && address === undefined) {
+  const respAddress = resp === undefined || "socket" in resp ? undefined : resp;
+  checkReach("listen", address, options);
+  checkReach("resp", respAddress, options);
+  if (tls !== undefined && address === undefined && respAddress === undefined) {
     throw configInvalid("Expected `tlsCert` only with `listen`: a socket has no TLS; leave it out.");
   }
   return address;
+}
+
+function checkReach(option: string, address: Address | undefined, { tokens, tls, insecure }: DaemonOptions): void {
+  if (isLocal(address) || insecure === true || (tokens !== undefined && tls !== undefined)) return;
+  throw configInvalid(
+    `Expected \`${option}\` to be on 127.0.0.1, ::1 or localhost, since any client that reaches the daemon may do everything, got ${shown(address?.host)}; give it \`tokens\` and \`tlsCert\`, or say \`insecure\`.`,
+  );
 }
 
 function isLocal(address: Address | undefined): boolean {
@@ -191,7 +211,10 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     tokens,
     onSignOut: () => streams.review(),
   });
+  const memory = new AnswerMemory();
+  const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
   const app = createApp({
+    memory,
     registry,
     dashboard,
     layout,
@@ -204,7 +227,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     tokens,
     receiptKeys,
     onKnown: (socket) => connections.know(socket),
-    claimRate: claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock),
+    claimRate: rate,
     quota: clientQuota === undefined ? undefined : new ClientQuota(clientQuota, clock),
     hosts: {
       kind: isLocal(address) ? "loopback" : tokens === undefined ? "private" : "any",
@@ -213,7 +236,18 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     clock,
     log,
   });
-  return { registry, log, streams, connections, ids, certificates, tokens, receiptKeys, app };
+  const respContext = {
+    ids,
+    tokens,
+    claimRate: rate,
+    memory,
+    integers: options.respIntegers === true,
+    version: about.version,
+    connections,
+    log,
+    onFailed: (code: ErrorCode, count: number) => metrics.failed(code, count),
+  };
+  return { registry, log, streams, connections, ids, certificates, tokens, receiptKeys, app, respContext };
 }
 
 type Parts = ReturnType<typeof assemble>;
@@ -237,12 +271,32 @@ async function listen(
     server.on("error", (err) => log.error({ err }, err.message));
     return where;
   };
-  const url = address && (await serve((server) => listenOnTcp(server, address), certificates));
+  const url = address && (await serve((server) => listenOnTcp(server, address, "http"), certificates));
   if (socket !== undefined) {
     const checkFolder = insecure === true ? undefined : () => checkSocketFolder(socket, log);
-    await serve((server) => listenOnSocket(server, socket, checkFolder));
+    await serve((server) => listenOnSocket(server, socket, "socket", checkFolder));
   }
   return url;
+}
+
+/** Listens for the Redis protocol; returns the place. */
+async function listenInResp(
+  servers: Servers,
+  { respContext, certificates, log }: Parts,
+  { resp, limits, insecure }: DaemonOptions,
+): Promise<string | undefined> {
+  if (resp === undefined) return undefined;
+  const isSocket = "socket" in resp;
+  servers.resp = new RespServer({ ...respContext, limits, certificates: isSocket ? undefined : certificates });
+  const { server } = servers.resp;
+  let place: string;
+  if (isSocket) {
+    place = resp.socket;
+    const checkFolder = insecure === true ? undefined : () => checkSocketFolder(place, log);
+    await listenOnSocket(server, place, "resp", checkFolder);
+  } else place = await listenOnTcp(server, resp, "redis");
+  server.on("error", (err) => log.error({ err }, err.message));
+  return place;
 }
 
 /**
@@ -259,7 +313,7 @@ async function tellScope({ registry, log }: Parts): Promise<void> {
 }
 
 function closer(
-  servers: readonly Server[],
+  servers: Servers,
   { registry, log, streams, ids }: Parts,
   drainTimeout: number = 5000,
 ): Daemon["close"] {
@@ -281,7 +335,10 @@ function closer(
     const released = ids.releaseIdle();
     // It counts when the requests in flight are done.
     released.catch(() => undefined);
-    await Promise.all(servers.map((server) => drain(server, drainTimeout, hurry.signal)));
+    await Promise.all([
+      ...servers.http.map((server) => drain(server, drainTimeout, hurry.signal)),
+      servers.resp?.drain(drainTimeout, hurry.signal),
+    ]);
     const givenBack = allSteps([released, ids.close()]);
     await Promise.race([attempt("give every worker ID back", () => givenBack), hurried]);
     await attempt("close the registry", () => registry.close());
@@ -296,7 +353,7 @@ function closer(
 }
 
 function reloader(
-  servers: readonly Server[],
+  servers: Servers,
   { log, streams, tokens, receiptKeys }: Parts,
   { tls, clock = systemClock }: DaemonOptions,
 ): Daemon["reload"] {
@@ -315,12 +372,14 @@ function reloader(
     if (tokens !== undefined) {
       again("tokens", tokens.reload);
       streams.review();
+      servers.resp?.review();
     }
     if (receiptKeys !== undefined) again("receipt keys", receiptKeys.reload);
     if (tls === undefined) return;
     again("certificates", () => {
       const renewed = readCertificates(tls, clock.now(), log);
-      for (const server of servers) renewCertificates(server, renewed);
+      for (const server of servers.http) renewCertificates(server, renewed);
+      servers.resp?.renewCertificates(renewed);
     });
   };
 }

@@ -8,7 +8,7 @@ import { answer, parameters, request } from "./schema.ts";
 import { historyRow } from "./workers.ts";
 
 /** IDs of one request. */
-const mostIds = 100_000;
+export const mostIds = 100_000;
 const reasons = ["future", "foreign", "pinned", "unused", "early", "gap"] as const;
 
 interface IdsBody {

@@ -118,6 +118,19 @@ export const hostAndPort: Kind<{ host: string; port: number }> = {
   },
 };
 
+/** Where a server listens: an address, or the path of a Unix socket. */
+export type ListenPlace = { readonly host: string; readonly port: number } | { readonly socket: string };
+
+export const listenPlace: Kind<ListenPlace> = {
+  value: "HOST:PORT|PATH",
+  rule: "to be HOST:PORT, such as 127.0.0.1:7071, or the path of a socket, with a `/` in it",
+  read(given) {
+    if (typeof given !== "string" || !given.includes("/")) return hostAndPort.read(given);
+    const socket = path.read(given);
+    return socket === undefined ? undefined : { socket };
+  },
+};
+
 export const hostNames: Kind<readonly string[]> = {
   value: "NAMES",
   rule: "to be names of hosts, separated by commas, such as snowlease.example.org",

@@ -48,6 +48,8 @@ export interface OptionTypes {
   readonly instance: string;
   readonly listen: { readonly host: string; readonly port: number };
   readonly socket: string;
+  readonly resp: kind.ListenPlace;
+  readonly respIntegers: boolean;
   readonly allowHost: readonly string[];
   readonly tokens: string;
   readonly receiptKeys: string;
@@ -246,6 +248,16 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "The address and port on which the daemon listens. Port 0 takes a free port.",
   ),
   socket: daemon(kind.path, "none", "The Unix socket on which the daemon listens as well."),
+  resp: daemon(
+    kind.listenPlace,
+    "none",
+    "Where the daemon also answers in the Redis protocol: an address, or the path of a Unix socket, with a `/` in it. `GET NAMESPACE` makes an ID.",
+  ),
+  respIntegers: daemon(
+    kind.truth,
+    "`false`",
+    "Has `INCR` answer with an integer in the Redis protocol also where IDs have more than 53 bits. Many clients round such numbers, and get the same one twice.",
+  ),
   allowHost: daemon(
     kind.hostNames,
     "none: those that `listen` allows",

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Hono } from "hono";
 import { systemClock } from "../lease/clock.ts";
-import { isUnanswered, shown, SnowleaseError } from "../id/errors.ts";
+import { shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";
 import type { Optional } from "../api/schema.ts";
-import { AnswerMemory } from "./access/answer-memory.ts";
+import { AnswerMemory } from "../serving/answer-memory.ts";
 import type { AppContext } from "./routes/context.ts";
 import type { Dashboard } from "./dashboard/dashboard.ts";
 import { type DirectRequest, directRoutes, send } from "./direct.ts";
@@ -14,12 +14,13 @@ import type { EventStreams } from "./monitoring/event-streams.ts";
 import { guard, type AllowedHosts, ownHosts } from "./access/guard.ts";
 import { explainRoute, makeRoute } from "./routes/ids.ts";
 import { leaseRoutes } from "./routes/leases.ts";
-import { silent } from "./log.ts";
+import { silent } from "../serving/log.ts";
 import type { Metrics } from "./monitoring/metrics.ts";
 import { namespaceRoutes } from "./routes/namespaces.ts";
 import { Receipts } from "./access/receipts.ts";
 import type { ReceiptKeys } from "./access/receipt-keys.ts";
-import { HttpRefusal, type AnswerParts, problemParts, responseOf, tellable } from "./problem.ts";
+import { isOperators, tellable } from "../serving/failure.ts";
+import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
 import type { Route } from "./routes/route.ts";
 import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
@@ -31,11 +32,11 @@ export interface AppOptions
   extends
     Pick<AppContext, "registry">,
     Optional<Omit<AppContext, "registry" | "receipts">>,
-    Optional<Omit<Allowances, "memory" | "signedIn">> {
+    Optional<Omit<Allowances, "signedIn">> {
   /** Keys that sign receipts. Default: each namespace's own. */
   readonly receiptKeys?: ReceiptKeys | undefined;
   /** Makes the IDs of `POST …/ids`; without it there is no such route. */
-  readonly ids?: IdMaker | undefined;
+  readonly ids?: Pick<IdMaker, "holds" | "take"> | undefined;
   /** Names by which clients may call it. Default: this machine's own. */
   readonly hosts?: AllowedHosts | undefined;
   /** Pages for people; without them there are no such routes. */
@@ -66,6 +67,7 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 export function createApp(options: AppOptions): App {
   const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = ownHosts } = options;
+  const { memory = new AnswerMemory() } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const receipts = new Receipts(registry, clock, options.receiptKeys);
@@ -85,7 +87,7 @@ export function createApp(options: AppOptions): App {
   const allowances: Allowances = {
     tokens,
     claimRate,
-    memory: new AnswerMemory(),
+    memory,
     onKnown,
     signedIn: dashboard?.authorizationOf,
   };
@@ -107,8 +109,7 @@ export function createApp(options: AppOptions): App {
     const error = cause instanceof HttpRefusal ? cause : tellable(cause);
     const parts = problemParts(error);
     metrics?.failed(error.code);
-    // What clients do wrong is theirs to see; what the registry or this daemon does wrong is the operator's.
-    if (isUnanswered(error) || parts.status === 500) log.error({ err: cause }, error.message);
+    if (isOperators(error, parts.status)) log.error({ err: cause }, error.message);
     return parts;
   }
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from "node:http";
-import { asSnowleaseError, type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
+import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
 import { heldForGood, type Problem, statusOf } from "../api/problem.ts";
 
 /** How long a client waits where the error does not say it, ms. */
@@ -21,13 +21,6 @@ export class HttpRefusal extends SnowleaseError {
     this.answers = status;
     this.extraHeaders = headers;
   }
-}
-
-/** What a client is told of an error: nothing of one that is none of ours, or a program error; the log has it. */
-export function tellable(cause: unknown): SnowleaseError {
-  const { code } = asSnowleaseError(cause);
-  if (cause instanceof SnowleaseError && code !== "DEFECT") return cause;
-  return new SnowleaseError(code, "The daemon failed on this request; its log says why.", {}, { cause });
 }
 
 /** An answer in its parts: also for the direct path, which has no Response. */

@@ -2,11 +2,12 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Access, Call } from "../api/call.ts";
-import type { AnswerMemory } from "./access/answer-memory.ts";
-import type { ClaimRate } from "./access/claim-rate.ts";
+import type { AnswerMemory } from "../serving/answer-memory.ts";
+import type { ClaimRate } from "../serving/claim-rate.ts";
 import { HttpRefusal } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Tokens } from "./access/tokens.ts";
+import { admit } from "./access/credentials.ts";
+import type { Tokens } from "../serving/tokens.ts";
 
 /** What one client may take of the daemon. */
 export interface Allowances {
@@ -14,6 +15,7 @@ export interface Allowances {
   readonly tokens: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */
   readonly claimRate: ClaimRate | undefined;
+  /** What large answers may take. Default: of this server alone. */
   readonly memory: AnswerMemory;
   /** The `Authorization` of a browser that was signed in. */
   readonly signedIn: ((request: ApiRequest) => string | null) | undefined;
@@ -56,7 +58,8 @@ export class Visit {
   /** Throws when the client would not be let in any more, as after it signed out. Returns what tells it from others. */
   admit(access: Access = this.#entry.access): string | undefined {
     if (access === "open") return undefined;
-    return this.#allowances.tokens?.admit(this.#credentials(), access, this.param("namespace"));
+    const { tokens } = this.#allowances;
+    return tokens && admit(tokens, this.#credentials(), access, this.param("namespace"));
   }
 
   may(access: Access): boolean {
@@ -99,7 +102,7 @@ export class Visit {
     if (this.#response === undefined) return;
     // Of a connection that has ended, there is no end to wait for.
     this.checkWanted();
-    this.#allowances.memory.hold(bytes, this.#response);
+    this.#response.once("close", this.#allowances.memory.hold(bytes));
   }
 
   #credentials(): string | null {

@@ -17,6 +17,13 @@ export interface IdMaker {
    * @param checkWanted throws when the asker has gone; asked while it waits.
    */
   take(namespace: string, count: number, checkWanted?: () => void): Promise<BigUint64Array>;
+  /**
+   * Fills an array from its start with as many IDs as can be made at once, without waiting for anything. Returns their number: 0 where
+   * there is no lease in this namespace, or its tick is used up; `take` waits for more.
+   */
+  fillNow(namespace: string, target: BigUint64Array): number;
+  /** How many bits an ID of this namespace has; undefined where there is no lease. */
+  bitsIn(namespace: string): number | undefined;
   /** Gives back each worker ID that no request uses; a later request may claim one again. Rejects when one could not be given back. */
   releaseIdle(): Promise<void>;
   /** Gives every worker ID back; no ID is made after this. Rejects when one could not be given back. */
@@ -43,6 +50,8 @@ const idleWindows = 5;
 interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;
+  /** What `generator` resolved with. */
+  ready: Snowflake | undefined;
   /** Aborted when it is given back or lost. */
   readonly ended: AbortController;
   /** Requests that use it. */
@@ -93,8 +102,8 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     if (leases.size >= most) left.push(releaseAlone(longestUnused()));
     const ended = new AbortController();
     // The number that is being given back may be the only one of the pool.
-    const generator = Promise.allSettled(left).then(() => claim(namespace, ended));
-    const own: NamespaceLease = { namespace, generator, ended, users: 1, lastUse: 0 };
+    const generator = Promise.allSettled(left).then(async () => (own.ready = await claim(namespace, ended)));
+    const own: NamespaceLease = { namespace, generator, ready: undefined, ended, users: 1, lastUse: 0 };
     leases.set(namespace, own);
     // The next request claims anew, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
@@ -165,6 +174,17 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
         own.lastUse = monotonic(clock);
       }
     },
+
+    fillNow(namespace, target) {
+      const own = leases.get(namespace);
+      if (own?.ready === undefined || stop.signal.aborted) return 0;
+      const made = rest(own.ready, target);
+      own.lastUse = monotonic(clock);
+      if (made > 0) onMade?.(namespace, made);
+      return made;
+    },
+
+    bitsIn: (namespace) => leases.get(namespace)?.ready?.lease.layout.totalBits,
 
     releaseIdle: () => allSteps(unused().map(release)),
 

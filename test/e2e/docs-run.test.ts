@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { Sandbox } from "../support/cli.ts";
+import { startDaemonProcess } from "../support/daemon-process.ts";
 import { Kubernetes, kubernetesMissing } from "../support/kubernetes.ts";
 import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { type Block, documentation, root } from "../support/markdown.ts";
@@ -43,6 +44,14 @@ const servers: Readonly<
       const { url } = await sandbox.serve();
       await sandbox.read(["id", "--registry", url]); // somebody has used it
       return { stands: "http://127.0.0.1:7070", url };
+    },
+  },
+  resp: {
+    missing: redisMissing,
+    async start(sandbox) {
+      const daemon = await startDaemonProcess(sandbox.registry, 0, ["--resp", "127.0.0.1:0"]);
+      onTestFinished(async () => void (await daemon.end("SIGKILL")));
+      return { stands: "-p 7071", url: `-p ${new URL(daemon.resp).port}` };
     },
   },
   redis: {

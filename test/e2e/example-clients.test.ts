@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
+import { freePort } from "../support/servers.ts";
 import { examplesFolder, expectAudited, Maker, programOf, startExample } from "../support/examples.ts";
 
 /** Whether the program is there. Where it may be left out it is said aloud, and never under CI. */
@@ -41,6 +42,40 @@ async function workers(): Promise<Worker[]> {
 }
 
 const timeOf = (id: string): number => defaultLayout.decompose(BigInt(id)).timestamp;
+
+describe.skipIf(!has("php"))("the page in PHP", () => {
+  /** A process, which serves one short request after the other. */
+  async function startPage(resp: string): Promise<string> {
+    const place = `127.0.0.1:${await freePort()}`;
+    const env = { SNOWLEASE_RESP: new URL(resp).host };
+    sandbox.started(spawn("php", ["-S", place, join(examplesFolder, "ids.php")], sandbox.surroundings(env)));
+    const isServed = async (): Promise<boolean> => (await fetch(`http://${place}`)).ok;
+    await until(() => isServed().catch(() => false));
+    return `http://${place}`;
+  }
+
+  test("answers each request with an ID, with 503 while there is no daemon, and with IDs again once there is one", async () => {
+    const first = await startDaemonProcess(sandbox.registry, 0, ["--resp", "127.0.0.1:0"]);
+    const urls = await Promise.all(Array.from({ length: 3 }, () => startPage(first.resp)));
+    const ids: string[] = [];
+    async function ask(url: string): Promise<number> {
+      const answer = await fetch(url);
+      const text = await answer.text();
+      if (answer.ok) ids.push(text.trim());
+      else expect(answer.headers.get("retry-after")).toBe("1");
+      return answer.status;
+    }
+    const asked = async (): Promise<Set<number>> =>
+      new Set(await Promise.all(urls.flatMap((url) => Array.from({ length: 80 }, () => ask(url)))));
+    expect(await asked()).toEqual(new Set([200]));
+    await first.end("SIGKILL");
+    expect(await asked()).toEqual(new Set([503]));
+    const again = await startDaemonProcess(sandbox.registry, 0, ["--resp", new URL(first.resp).host]);
+    onTestFinished(async () => void (await again.end("SIGKILL")));
+    expect(await asked()).toEqual(new Set([200]));
+    await expectAudited(sandbox, sandbox.registry, ids, "orders");
+  });
+});
 
 describe.skipIf(!has("python3"))("the Python client", () => {
   const maker = (name: string, url: string, ...args: string[]): Maker =>

@@ -9,6 +9,8 @@ import type { Subject } from "./subject.ts";
 export interface DaemonProcess {
   readonly url: string;
   readonly port: number;
+  /** The address of its Redis protocol; empty: none. */
+  readonly resp: string;
   /** What it has written to stderr: its log. */
   readonly log: string;
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
@@ -41,9 +43,10 @@ export async function startDaemonProcess(
   if (first === undefined || child.pid === undefined) {
     throw new Error(`The daemon on ${registry} did not start: ${log}`);
   }
-  const { url } = JSON.parse(String(first[0])) as { url: string };
+  const { url, resp = "" } = JSON.parse(String(first[0])) as { url: string; resp?: string };
   return {
     url,
+    resp,
     port: Number(new URL(url).port),
     pid: child.pid,
     get log() {

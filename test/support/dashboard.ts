@@ -2,7 +2,7 @@ import { createApp } from "../../src/http/app.ts";
 import { createDashboard } from "../../src/http/dashboard/dashboard.ts";
 import type { Journal } from "../../src/http/monitoring/journal.ts";
 import { observe } from "../../src/http/monitoring/observe.ts";
-import type { Tokens } from "../../src/http/access/tokens.ts";
+import type { Tokens } from "../../src/serving/tokens.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";

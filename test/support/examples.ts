@@ -74,9 +74,16 @@ export class Maker {
 }
 
 /** That no ID came twice, and that each lies in a window which the registry has on record. */
-export async function expectAudited(sandbox: Sandbox, registry: string, ids: readonly string[]): Promise<void> {
+export async function expectAudited(
+  sandbox: Sandbox,
+  registry: string,
+  ids: readonly string[],
+  namespace = "default",
+): Promise<void> {
   expect(ids.length).toBeGreaterThan(0);
   expect(new Set(ids).size).toBe(ids.length);
-  const audit = await sandbox.run(["audit", "--registry", registry], { input: `${ids.join("\n")}\n` });
+  const audit = await sandbox.run(["audit", "--registry", registry, "--namespace", namespace], {
+    input: `${ids.join("\n")}\n`,
+  });
   expect(audit, audit.stdout).toMatchObject({ code: 0 });
 }

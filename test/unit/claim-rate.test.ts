@@ -8,10 +8,10 @@ import { systemClock } from "../../src/lease/clock.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { createApp } from "../../src/http/app.ts";
-import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { claimRate } from "../../src/serving/claim-rate.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
-import { listenOnSocket, listenOnTcp } from "../../src/http/server/listen.ts";
-import type { Tokens } from "../../src/http/access/tokens.ts";
+import { listenOnSocket, listenOnTcp } from "../../src/serving/listen.ts";
+import type { Tokens } from "../../src/serving/tokens.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi } from "../support/api.ts";
@@ -100,8 +100,8 @@ async function start(tokens?: Tokens): Promise<{ url: string; socket: string; re
   const app = createApp({ registry: memoryRegistry({ clock }), clock, claimRate: { count }, tokens });
   const [tcp, local] = [makeServer(app), makeServer(app)];
   const socket = join(folder, "s");
-  await listenOnSocket(local, socket);
-  const url = await listenOnTcp(tcp, { host: "127.0.0.1", port: 0 });
+  await listenOnSocket(local, socket, "socket");
+  const url = await listenOnTcp(tcp, { host: "127.0.0.1", port: 0 }, "http");
   cleanups.push(() => Promise.all([tcp, local].map((server) => drain(server, 0, AbortSignal.abort()))));
   return { url, socket: `unix:${socket}`, refused: () => refused };
 }
@@ -155,7 +155,7 @@ test("a client is a token, an address or a socket", async () => {
   const open = await start();
   expect([await made(open.url), await made(open.socket)]).toEqual([2, 2]);
   expect([await made(open.url), await made(open.socket)]).toEqual([0, 0]);
-  const closed = await start({ admit: (authorization) => authorization ?? "" });
+  const closed = await start({ clientOf: (token) => token, may: () => true, knows: () => true });
   expect([await made(closed.url, "a"), await made(closed.url, "b")]).toEqual([2, 2]);
   expect([await made(closed.url, "a"), await made(closed.socket, "b")]).toEqual([0, 0]);
 });

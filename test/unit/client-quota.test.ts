@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import type { Grant } from "../../src/rule/registry.ts";
 import { ClientQuota } from "../../src/http/access/client-quota.ts";
+import type { Tokens } from "../../src/serving/tokens.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type Api, makeApi } from "../support/api.ts";
 
 const window = 60_000;
 const pool = { first: 0, last: 19 };
-const admit = (authorization: string | null): string => authorization ?? "";
+const tokens: Tokens = { clientOf: (token) => token, may: () => true, knows: () => true };
 
 type Reply = Awaited<ReturnType<Api["call"]>>;
 
@@ -22,16 +23,16 @@ function start(percent = 25): {
     clock,
     registry: memoryRegistry({ clock }),
     pool,
-    tokens: { admit },
+    tokens,
     quota: new ClientQuota(percent, clock),
   });
   const claim = (client = "a", body = {}): Promise<Reply> =>
-    api.call("POST", "/v1/orders/leases", { now: clock.now(), ...body }, { authorization: client });
+    api.call("POST", "/v1/orders/leases", { now: clock.now(), ...body }, { authorization: `Bearer ${client}` });
   return {
     api: { ...api, clock },
     claim,
     lease(method, { body: { token, workerId } }, body = {}, client = "a") {
-      const headers = { authorization: client };
+      const headers = { authorization: `Bearer ${client}` };
       return api.call(method, `/v1/orders/leases/${workerId}`, { token, now: clock.now(), ...body }, headers);
     },
     async fill(client = "a") {
@@ -107,14 +108,14 @@ test("after a restart renewals tell what a client has, and none is refused", asy
   const { api, fill } = start();
   const granted = [...(await fill()), ...(await fill("b"))];
   const quota = new ClientQuota(25, api.clock);
-  const again = makeApi({ clock: api.clock, registry: api.registry, pool, tokens: { admit }, quota });
+  const again = makeApi({ clock: api.clock, registry: api.registry, pool, tokens, quota });
   for (const { body } of granted) {
     const renewal = { token: body.token, now: api.clock.now() };
     const path = `/v1/orders/leases/${body.workerId}`;
-    expect((await again.call("PATCH", path, renewal, { authorization: "a" })).status).toBe(200);
+    expect((await again.call("PATCH", path, renewal, { authorization: "Bearer a" })).status).toBe(200);
   }
   const claim = { now: api.clock.now() };
-  expect((await again.call("POST", "/v1/orders/leases", claim, { authorization: "a" })).status).toBe(429);
+  expect((await again.call("POST", "/v1/orders/leases", claim, { authorization: "Bearer a" })).status).toBe(429);
 });
 
 test("a claim that is repeated because its answer was lost gets its grant again", async () => {

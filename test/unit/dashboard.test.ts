@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
-import { type Tokens, tokenFile } from "../../src/http/access/tokens.ts";
+import { type Tokens, tokenFile } from "../../src/serving/tokens.ts";
 import { SignIns } from "../../src/http/dashboard/sign-ins.ts";
 import { fakeClock } from "../../src/testing.ts";
 import { makeDashboard } from "../support/dashboard.ts";

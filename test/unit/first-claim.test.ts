@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { tokenFile } from "../../src/http/access/tokens.ts";
+import { tokenFile } from "../../src/serving/tokens.ts";
 import { makeApi } from "../support/api.ts";
 
 describe("the first claim in a namespace", () => {

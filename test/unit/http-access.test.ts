@@ -7,10 +7,11 @@ import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
+import { admit } from "../../src/http/access/credentials.ts";
 import { type AppOptions, createApp } from "../../src/http/app.ts";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
-import { parseTokens, tokenFile, type Tokens } from "../../src/http/access/tokens.ts";
+import { parseTokens, tokenFile, type Tokens } from "../../src/serving/tokens.ts";
 import { roles } from "../../src/api/call.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 
@@ -52,9 +53,7 @@ interface Answer {
 
 const ids: AppOptions["ids"] = {
   holds: () => true,
-  releaseIdle: () => Promise.resolve(),
   take: () => Promise.resolve(BigUint64Array.of(1n)),
-  close: () => Promise.resolve(),
 };
 
 type Ask = (operation: string, headers?: Record<string, string>) => Promise<Answer>;
@@ -229,9 +228,9 @@ describe("a token", () => {
     try {
       for (const token of ["first", "third", "nobody"]) {
         compare.mockClear();
-        const admit = (): string => tokens.admit(`Bearer ${token}`, "read", "orders");
-        if (token === "nobody") expect(admit).toThrow("another came");
-        else expect(admit()).toBe(hash(token));
+        const admitted = (): string => admit(tokens, `Bearer ${token}`, "read", "orders");
+        if (token === "nobody") expect(admitted).toThrow("another came");
+        else expect(admitted()).toBe(hash(token));
         expect(compare).toHaveBeenCalledTimes(3);
       }
     } finally {

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type App, type AppOptions, createApp } from "../../src/http/app.ts";
-import { claimRate } from "../../src/http/access/claim-rate.ts";
+import { claimRate } from "../../src/serving/claim-rate.ts";
 import { ownHosts } from "../../src/http/access/guard.ts";
 import { drain, makeServer } from "../../src/http/server/server.ts";
-import { tokenFile } from "../../src/http/access/tokens.ts";
+import { tokenFile } from "../../src/serving/tokens.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { type RawAnswer, rawExchange } from "../support/raw-http.ts";
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { connect, type SecureVersion } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Daemon, type DaemonOptions, startDaemon } from "../../src/daemon.ts";
-import { readCertificates, type TlsFiles } from "../../src/http/access/certificates.ts";
+import { readCertificates, type TlsFiles } from "../../src/serving/certificates.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { type Certificates, makeCertificates } from "../support/certificates.ts";

@@ -3,16 +3,17 @@ import { basename, relative } from "node:path";
 import type { Config } from "../../config/config.ts";
 import { warnOfWindow } from "../../config/warnings.ts";
 import { configInvalid } from "../../id/errors.ts";
+import { shellWord } from "../../id/shell-word.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Daemon } from "../../daemon.ts";
-import type { TlsFiles } from "../../http/access/certificates.ts";
+import type { TlsFiles } from "../../serving/certificates.ts";
 import type { CliCommand } from "../command.ts";
 import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 
 export const daemon: CliCommand = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on TCP and Unix sockets. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
+    "Serve a registry over HTTP, on TCP and Unix sockets, and IDs in the Redis protocol. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
   details: [
     "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen HOST:0` takes a free port.",
     "With `--tokens`, `--receipt-keys` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
@@ -48,7 +49,8 @@ export const daemon: CliCommand = {
     const stopped = closeOnSignals(running);
     const address = addressOf(config).redacted;
     notifyReady();
-    if (json) await output.json({ url: running.url, socket: running.socket, registry: address, pid: process.pid });
+    const { url, socket, resp } = running;
+    if (json) await output.json({ url, socket, resp, registry: address, pid: process.pid });
     else await output.line(news(address, running, tokens !== undefined));
     await stopped;
   },
@@ -76,7 +78,7 @@ function tlsOf({ tlsCert: cert, tlsKey: key, tlsClientCa: clientCa }: Config): T
   throw configInvalid("Expected both `tlsCert` and `tlsKey`, or no TLS option; name the missing one.");
 }
 
-function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): string {
+function news(registry: string, { url, socket, resp }: Daemon, hasTokens: boolean): string {
   const places = [url ?? [], socket === undefined ? [] : `unix:${socket}`].flat();
   const [place = ""] = places;
   const login = hasTokens ? " -u :$SNOWLEASE_TOKEN" : "";
@@ -84,6 +86,7 @@ function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): st
   const self = ownName();
   return [
     `Snowlease serves ${registry} on ${places.join(" and ")}`,
+    ...(resp === undefined ? [] : [`IDs in the Redis protocol: ${resp}`]),
     ...(url === undefined ? [] : [`Dashboard: ${url}/${hasTokens ? " (any user, a token as the password)" : ""}`]),
     "",
     hasTokens ? "Try, with a token of --tokens in SNOWLEASE_TOKEN:" : "Try:",
@@ -95,7 +98,15 @@ function news(registry: string, { url, socket }: Daemon, hasTokens: boolean): st
     `  ${self} exec --registry ${place} -- sh -c 'echo I am worker $SNOWLEASE_WORKER_ID'`,
     `  ${self} workers --registry ${place}`,
     `  ${self} doctor --registry ${place}`,
+    ...(resp === undefined ? [] : [`  ${redisCli(resp, hasTokens)} GET default`]),
   ].join("\n");
+}
+
+function redisCli(resp: string, hasTokens: boolean): string {
+  // A token among the arguments could be read by everybody on this machine.
+  const login = hasTokens ? "REDISCLI_AUTH=$SNOWLEASE_TOKEN " : "";
+  if (!resp.includes("://")) return `${login}redis-cli -s ${shellWord(resp)}`;
+  return `${login}redis-cli -u ${resp}`;
 }
 
 /** How to call this command line: by its name where that is installed, else by its file. */

@@ -1,6 +1,6 @@
 import { configInvalid } from "../../id/errors.ts";
-import type { Log } from "../log.ts";
-import { readGuardedFile } from "./guarded-file.ts";
+import type { Log } from "../../serving/log.ts";
+import { readGuardedFile } from "../../serving/guarded-file.ts";
 
 /** A key that signs receipts. */
 export interface ReceiptKey {

@@ -18,7 +18,8 @@ import { type AnswerParts, problemParts } from "../problem.ts";
 import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
 import type { Route } from "../routes/route.ts";
-import type { Tokens } from "../access/tokens.ts";
+import { admit } from "../access/credentials.ts";
+import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
 import { alarmsPart, notice, page, signInPart } from "./page.ts";
@@ -96,7 +97,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   /** @throws SnowleaseError UNAUTHORIZED, FORBIDDEN */
   function checkReader(request: ApiRequest, namespace: string): void {
-    tokens?.admit(credentials(request), "read", namespace);
+    if (tokens !== undefined) admit(tokens, credentials(request), "read", namespace);
   }
 
   function mayRead(request: ApiRequest, namespace: string): boolean {
@@ -229,7 +230,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const token = form.get("token")?.trim() ?? "";
     if (tokens === undefined) return seeOther(next);
     try {
-      tokens.admit(`Bearer ${token}`, "any", undefined);
+      admit(tokens, `Bearer ${token}`, "any", undefined);
     } catch (cause) {
       if (!isSnowleaseError(cause, "UNAUTHORIZED")) throw cause;
       return answer(401, "Sign in", signInPart(unknownToken, next));

@@ -3,7 +3,7 @@ import { type ErrorCode, errorCodes } from "../../id/errors.ts";
 import type { Lease } from "../../lease/lease.ts";
 import { lossReasons } from "../../rule/registry.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
-import type { Connections } from "../server/connections.ts";
+import type { Connections } from "../../serving/connections.ts";
 import type { EventStreams } from "./event-streams.ts";
 import { Figures } from "./figures.ts";
 import type { EventName, Journal, JournalEvent } from "./journal.ts";
@@ -149,9 +149,9 @@ export class Metrics {
     this.#refused.inc({ namespace: this.#labelOf(namespace), code });
   }
 
-  /** Counts a request that is answered with an error. */
-  failed(code: ErrorCode): void {
-    this.#errors.inc({ code });
+  /** Counts requests that are answered with an error. */
+  failed(code: ErrorCode, count: number = 1): void {
+    this.#errors.inc({ code }, count);
   }
 
   /** Counts IDs made on one of the daemon's own leases. */

@@ -4,7 +4,7 @@ import type { Registry } from "../../rule/registry.ts";
 import { instrumentedRegistry } from "../../ops/instrumented.ts";
 import { EventStreams, type StreamLimits } from "./event-streams.ts";
 import { Journal } from "./journal.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../serving/log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
 import { RefusalCounter } from "./refusal-counter.ts";

@@ -4,7 +4,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { ClientQuota } from "../access/client-quota.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../../serving/log.ts";
 import type { Receipts } from "../access/receipts.ts";
 
 /** What the routes work on, and what they assume where a request leaves something out. */

@@ -28,7 +28,7 @@ export function explainRoute({ registry }: AppContext): Route {
 }
 
 /** IDs of the daemon's own lease. */
-export function makeRoute(source: IdMaker): Route {
+export function makeRoute(source: Pick<IdMaker, "holds" | "take">): Route {
   return route(ids.make, async ({ namespace, visit, body: { count = 1, format = "decimal" } }) => {
     if (!source.holds(namespace)) {
       visit.countClaim();

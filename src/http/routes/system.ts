@@ -8,7 +8,8 @@ import type { Metrics } from "../monitoring/metrics.ts";
 import type { AppContext } from "./context.ts";
 import { openapi } from "../../api/openapi.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { type AnswerParts, HttpRefusal, tellable } from "../problem.ts";
+import { tellable } from "../../serving/failure.ts";
+import { type AnswerParts, HttpRefusal } from "../problem.ts";
 import { rawRoute, type Route, route } from "./route.ts";
 
 /** How long the registry may take before this daemon is not ready, ms: less than a health check waits, so that it hears the reason. */

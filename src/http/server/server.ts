@@ -1,39 +1,20 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer, Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import type { App } from "../app.ts";
-import type { Certificates } from "../access/certificates.ts";
-import { Connections, usualConnections } from "./connections.ts";
-import { silent } from "../log.ts";
+import type { Certificates } from "../../serving/certificates.ts";
+import { Connections, usualConnections } from "../../serving/connections.ts";
+import { silent } from "../../serving/log.ts";
+import { minVersion, type ServerLimits, usualLimits } from "../../serving/server-limits.ts";
 import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
 import { RequestTurns } from "./turns.ts";
 import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
-/** What one client may take of a server. Times in ms. */
-export interface ServerLimits {
-  /** For a TLS handshake. */
-  readonly handshakeTimeout: number;
-  readonly headersTimeout: number;
-  readonly requestTimeout: number;
-  /** How long a connection may be idle between two requests. */
-  readonly keepAliveTimeout: number;
-  /** How long a connection may stand still within a request or an answer. */
-  readonly idleTimeout: number;
-}
-
-const usualLimits: ServerLimits = {
-  handshakeTimeout: 10_000,
-  headersTimeout: 10_000,
-  requestTimeout: 20_000,
-  keepAliveTimeout: 30_000,
-  idleTimeout: 60_000,
-};
 /** How often connections that have come to rest are closed while draining, ms. */
 const sweep = 20;
 
-/** Older ones are broken. */
-const minVersion = "TLSv1.2";
+const health = /^\/(?:healthz|readyz|metrics)(?:\?|$)/;
 
 interface ServerOptions {
   readonly limits?: Partial<ServerLimits> | undefined;
@@ -74,7 +55,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
   refuseUnparsed(server, turns);
   const serve = turns.inTurn((request, response) => {
-    if (!clients.serves(request, response)) {
+    if (!hasRoom(clients, request, response)) {
       return refuseUnread(response, "Expected fewer connections; close idle ones, or try again later.", 503);
     }
     if (!isFor(request)) {
@@ -90,6 +71,13 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   clients.watch(server);
   server.setTimeout(idleTimeout);
   return server;
+}
+
+/** Whether a request may be served: on a connection beyond the limit only one for the daemon's health. */
+function hasRoom(clients: Connections, { socket, url = "" }: IncomingMessage, response: ServerResponse): boolean {
+  if (clients.use(socket, response)) return true;
+  response.shouldKeepAlive = false;
+  return health.test(url);
 }
 
 /** Whether a request that names its host twice, as one to a proxy does, names the same one. */

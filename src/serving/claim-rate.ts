@@ -1,6 +1,6 @@
-import { type Clock, monotonic } from "../../lease/clock.ts";
-import { SnowleaseError } from "../../id/errors.ts";
-import { BoundedMap } from "../../registries/bounded-map.ts";
+import { type Clock, monotonic } from "../lease/clock.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { BoundedMap } from "../registries/bounded-map.ts";
 
 export interface ClaimRate {
   /** Counts a claim. @throws SnowleaseError RATE_LIMITED for one too many, with the time after which the next one is none. */

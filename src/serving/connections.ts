@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import type { Server, Socket } from "node:net";
 import { Server as SecureServer } from "node:tls";
-import type { Log } from "../log.ts";
+import type { Log } from "./log.ts";
 
 export interface ConnectionLimits {
   /** At once, on all that it listens on. */
@@ -15,6 +14,12 @@ export interface ConnectionLimits {
 const endReasons = ["idle", "full", "ahead"] as const;
 export type EndReason = (typeof endReasons)[number];
 
+/** The newest answer on a connection. */
+interface LatestAnswer {
+  /** Whether the kernel has taken it: then the connection is idle. */
+  readonly writableFinished: boolean;
+}
+
 interface ClientConnection {
   readonly address: string | undefined;
   /** The TLS one, once the handshake is done. */
@@ -23,7 +28,7 @@ interface ClientConnection {
   /** It came when there was no room: for health checks alone. */
   readonly spare: boolean;
   /** The newest answer; none: nothing was asked yet. */
-  answer: ServerResponse | undefined;
+  answer: LatestAnswer | undefined;
   /** Counts up with every request of the daemon. */
   lastUse: number;
 }
@@ -39,7 +44,6 @@ const logInterval = 10_000;
 /** What else a daemon opens: files, its registry's connections, sockets to listen on. */
 const otherFiles = 128;
 const usual = 10_000;
-const health = /^\/(?:healthz|readyz|metrics)(?:\?|$)/;
 
 /** 10,000, or what the process may open as files less 128. */
 export function usualConnections(): number {
@@ -100,15 +104,13 @@ export class Connections {
     });
   }
 
-  /** Notes a request. Whether it may be served: on a connection beyond the limit only one for the daemon's health. */
-  serves({ socket, url = "" }: IncomingMessage, answer: ServerResponse): boolean {
+  /** Notes a request, and where its answer will be. Returns whether there was room for the connection when it came. */
+  use(socket: Socket, answer: LatestAnswer): boolean {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined) return true;
     connection.answer = answer;
     connection.lastUse = ++this.#uses;
-    if (!connection.spare) return true;
-    answer.shouldKeepAlive = false;
-    return health.test(url);
+    return !connection.spare;
   }
 
   know(socket: Socket): void {
@@ -183,7 +185,8 @@ export class Connections {
   }
 }
 
-function keyOf({ remoteAddress, remotePort }: Socket): string {
+/** What tells a connection from others of a server, also before and after its TLS handshake. */
+export function keyOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 

@@ -1,8 +1,8 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
-import { SnowleaseError } from "../../id/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "./log.ts";
 
 export interface TlsFiles {
   /** The certificate, and those between it and its authority. */

@@ -1,13 +1,12 @@
 import { once } from "node:events";
 import type { Stats } from "node:fs";
 import { chmod, link, lstat, mkdir, rm, writeFile } from "node:fs/promises";
-import type { Server } from "node:http";
-import { Server as SecureServer } from "node:https";
-import { type AddressInfo, connect, type ListenOptions } from "node:net";
+import { type AddressInfo, connect, type ListenOptions, type Server } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { shown, SnowleaseError } from "../../id/errors.ts";
-import { maxSocketPath } from "../../registries/daemon/address.ts";
+import { Server as SecureServer } from "node:tls";
+import { shown, SnowleaseError } from "../id/errors.ts";
+import { maxSocketPath } from "../registries/daemon/address.ts";
 
 /** A lock older than this was left by a daemon that was killed while it started, ms: starting takes a few ms. */
 const longestStart = 2000;
@@ -16,25 +15,38 @@ const longestWait = 10_000;
 /** Connections that may wait, as far as the kernel allows. Node's default of 511 is too few for the clients that return after a restart. */
 const backlog = 65_535;
 
-/** Listens on an address, and tells its URL. @throws SnowleaseError CONFIG_INVALID */
-export async function listenOnTcp(server: Server, { host, port }: { host: string; port: number }): Promise<string> {
+/**
+ * Listens on an address, and tells its URL. @param scheme of the URL; that of a server with TLS has an `s` behind it.
+ * @throws SnowleaseError CONFIG_INVALID
+ */
+export async function listenOnTcp(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+  scheme: string,
+): Promise<string> {
   // Where a name stands for two addresses, a client may know only the other one.
   const address = host.toLowerCase() === "localhost" ? "127.0.0.1" : host;
   await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);
   const { address: ip, port: bound, family } = server.address() as AddressInfo;
-  const scheme = server instanceof SecureServer ? "https" : "http";
-  return `${scheme}://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;
+  const secure = server instanceof SecureServer ? "s" : "";
+  return `${scheme}${secure}://${family === "IPv6" ? `[${ip}]` : ip}:${bound}`;
 }
 
 /**
  * Listens on a Unix socket for its owner and group. Makes its folder, and replaces a socket that a dead daemon left.
- * @param checkFolder throws where the folder, which exists by then, must not be used. @throws SnowleaseError CONFIG_INVALID
+ * @param option names the path. @param checkFolder throws where the folder, which exists by then, must not be used.
+ * @throws SnowleaseError CONFIG_INVALID
  */
-export async function listenOnSocket(server: Server, path: string, checkFolder?: () => void): Promise<void> {
+export async function listenOnSocket(
+  server: Server,
+  path: string,
+  option: "resp" | "socket",
+  checkFolder?: () => void,
+): Promise<void> {
   if (Buffer.byteLength(path) > maxSocketPath) {
     throw new SnowleaseError(
       "CONFIG_INVALID",
-      `Expected \`socket\` to be a path of at most ${maxSocketPath} bytes, got ${shown(path)}.`,
+      `Expected \`${option}\` to be a path of at most ${maxSocketPath} bytes, got ${shown(path)}.`,
     );
   }
   try {

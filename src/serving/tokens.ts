@@ -1,18 +1,16 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { type Access, type Role, roles } from "../../api/call.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import { type Access, type Role, roles } from "../api/call.ts";
+import { SnowleaseError } from "../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
-import type { Log } from "../log.ts";
-import { HttpRefusal } from "../problem.ts";
+import type { Log } from "./log.ts";
 
 export interface Tokens {
-  /**
-   * Lets a request pass, or throws. A route without a namespace is for tokens of all namespaces (`*`), but for `any`.
-   * @param authorization the header: `Bearer TOKEN`, or `Basic` with the token as its password.
-   * @returns what tells this client from others; it is no secret.
-   * @throws SnowleaseError UNAUTHORIZED for no known token; FORBIDDEN when its rights are not enough.
-   */
-  admit(authorization: string | null, access: Exclude<Access, "open">, namespace: string | undefined): string;
+  /** What tells the client with this token from others; it is no secret. Undefined: the daemon does not know the token. */
+  clientOf(token: string): string | undefined;
+  /** Whether a client may do it now. What names no namespace is for tokens of all namespaces (`*`), but for `any`. */
+  may(client: string, access: Exclude<Access, "open">, namespace: string | undefined): boolean;
+  /** Whether the token of a client is still in the file. */
+  knows(client: string): boolean;
 }
 
 /** One line: what a token may do, and where. */
@@ -22,8 +20,6 @@ interface TokenRight {
   readonly namespaces: RegExp;
 }
 
-const realm = 'realm="snowlease"';
-
 /**
  * The tokens in a file: lines of `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]`, and `#` before what is a comment. A token may have several
  * lines. The file is read at once, and again with `reload`.
@@ -32,26 +28,29 @@ const realm = 'realm="snowlease"';
 export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
   const read = (): readonly TokenRight[] => parseTokens(readGuardedFile(path, "tokens", log), path);
   let grants = read();
+  let rights = rightsOf(grants);
 
   return {
     reload() {
       grants = read();
+      rights = rightsOf(grants);
     },
 
-    admit(authorization, access, namespace) {
-      const token = tokenOf(authorization);
-      if (token === undefined) throw unknown("none came", `Bearer ${realm}, Basic ${realm}, charset="UTF-8"`);
+    clientOf(token) {
       const sha256 = createHash("sha256").update(token).digest();
       // All of them, however early one fits: how long it takes tells nothing.
       const own = grants.filter((grant) => timingSafeEqual(grant.sha256, sha256));
-      if (own.length === 0) throw unknown("another came", `Bearer ${realm}, error="invalid_token", Basic ${realm}`);
-      const suffices = ({ role, namespaces }: TokenRight): boolean =>
+      return own.length > 0 ? sha256.toString("hex") : undefined;
+    },
+
+    may: (client, access, namespace) =>
+      (rights.get(client) ?? []).some(({ role, namespaces }) =>
         access === "any"
           ? namespace === undefined || namespaces.test(namespace)
-          : (role === access || role === "admin") && namespaces.test(namespace ?? "");
-      if (!own.some(suffices)) throw insufficient(access, namespace);
-      return sha256.toString("hex");
-    },
+          : (role === access || role === "admin") && namespaces.test(namespace ?? ""),
+      ),
+
+    knows: (client) => rights.has(client),
   };
 }
 
@@ -85,28 +84,12 @@ export function parseTokens(text: string, path: string): readonly TokenRight[] {
   );
 }
 
-function tokenOf(authorization: string | null): string | undefined {
-  const [, scheme = "", credentials = ""] = /^(bearer|basic) +([\x21-\x7e]+) *$/i.exec(authorization ?? "") ?? [];
-  if (scheme.toLowerCase() !== "basic") return credentials || undefined;
-  const login = Buffer.from(credentials, "base64").toString();
-  const at = login.indexOf(":");
-  // A token that is alone in a URL is the user there.
-  return login.slice(at + 1) || login.slice(0, Math.max(0, at)) || undefined;
-}
-
-function unknown(what: string, challenge: string): HttpRefusal {
-  return new HttpRefusal(
-    401,
-    "UNAUTHORIZED",
-    `Expected a token that this daemon knows, ${what}; send it as \`Authorization: Bearer TOKEN\`, or give it as SNOWLEASE_TOKEN or in the URL, http://:TOKEN@HOST:PORT.`,
-    { headers: { "www-authenticate": challenge } },
-  );
-}
-
-function insufficient(access: Exclude<Access, "open">, namespace: string | undefined): HttpRefusal {
-  const role = access === "any" ? "of any role" : `of the role \`${access}\``;
-  const where = namespace === undefined ? "all namespaces" : "this namespace";
-  return new HttpRefusal(403, "FORBIDDEN", `Expected a token ${role} for ${where}; use another one.`, {
-    headers: { "www-authenticate": `Bearer ${realm}, error="insufficient_scope"` },
-  });
+/** Client -> what its token may do. */
+function rightsOf(grants: readonly TokenRight[]): ReadonlyMap<string, readonly TokenRight[]> {
+  const rights = new Map<string, TokenRight[]>();
+  for (const grant of grants) {
+    const client = grant.sha256.toString("hex");
+    rights.set(client, [...(rights.get(client) ?? []), grant]);
+  }
+  return rights;
 }

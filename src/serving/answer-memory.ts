@@ -1,5 +1,4 @@
-import type { ServerResponse } from "node:http";
-import { SnowleaseError } from "../../id/errors.ts";
+import { SnowleaseError } from "../id/errors.ts";
 
 /** When a client may ask again, ms: a reader on the same network has taken its answer by then. */
 const retryAfterMs = 1000;
@@ -11,8 +10,11 @@ const most = 64 * 1024 * 1024;
 export class AnswerMemory {
   #held = 0;
 
-  /** Reserves bytes until a response is sent or its connection ends. @throws SnowleaseError RATE_LIMITED when too many are reserved. */
-  hold(bytes: number, response: ServerResponse): void {
+  /**
+   * Reserves bytes for an answer. Returns what frees them, to be called once the answer is sent or its connection ends.
+   * @throws SnowleaseError RATE_LIMITED when too many are reserved.
+   */
+  hold(bytes: number): () => void {
     if (this.#held > 0 && this.#held + bytes > most) {
       throw new SnowleaseError(
         "RATE_LIMITED",
@@ -21,6 +23,6 @@ export class AnswerMemory {
       );
     }
     this.#held += bytes;
-    response.once("close", () => (this.#held -= bytes));
+    return () => void (this.#held -= bytes);
   }
 }

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
-import { SnowleaseError } from "../../id/errors.ts";
-import { utf8Text } from "../../id/utf8.ts";
-import type { Log } from "../log.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import { utf8Text } from "../id/utf8.ts";
+import type { Log } from "./log.ts";
 
 const maxBytes = 1024 * 1024;
 const [othersRead, othersWrite] = [0o004, 0o002];

@@ -1,7 +1,7 @@
 import { lstatSync, readlinkSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { SnowleaseError } from "../../id/errors.ts";
-import type { Log } from "../log.ts";
+import { SnowleaseError } from "../id/errors.ts";
+import type { Log } from "./log.ts";
 
 const everybodyWrites = 0o002;
 /** In such a folder only the owner of an entry may remove or rename it. */
