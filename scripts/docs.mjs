@@ -12,7 +12,7 @@ const { addressTable, aliasSentence } = await import("./docs/addresses.mjs");
 const { commandPages, commandTable } = await import("./docs/cli.mjs");
 const { errors } = await import("./docs/errors.mjs");
 const { exportsOf } = await import("./docs/exports.mjs");
-const { calls } = await import("./docs/http.mjs");
+const { calls, description } = await import("./docs/http.mjs");
 const { layoutTable } = await import("./docs/layouts.mjs");
 const { docstrings } = await import("./docs/docstrings.mjs");
 const { options } = await import("./docs/options.mjs");
@@ -32,6 +32,7 @@ await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
 await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));
 await write("docs/exports.md", "rule", () => exportsOf("src/rule/index.ts"));
 await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
+writeWhole("docs/openapi.json", `${JSON.stringify(await description(), null, 2)}\n`);
 
 /**
  * Writes the part of a file between two markers; of a page, between `<!-- name:begin -->` and `<!-- name:end -->`.
@@ -48,4 +49,10 @@ async function write(file, name, make, [begin, end] = [`<!-- ${name}:begin -->\n
   if (written === now) return;
   if (check) fail(`${file} differs from the code under ${begin.trim()}; run: node scripts/docs.mjs`);
   writeFileSync(file, written);
+}
+
+function writeWhole(file, text) {
+  if (existsSync(file) && readFileSync(file, "utf8") === text) return;
+  if (check) fail(`${file} differs from the code; run: node scripts/docs.mjs`);
+  writeFileSync(file, text);
 }

@@ -2,13 +2,17 @@ import { createApp } from "../../dist/http/app.js";
 import { memoryRegistry } from "../../dist/testing.js";
 import { table } from "./table.mjs";
 
-const open = { admit: () => "" };
+/** What a daemon with tokens answers at /openapi.json. */
+export async function description() {
+  const unused = {};
+  const app = createApp({ registry: memoryRegistry(), tokens: unused, ids: unused, streams: unused, metrics: unused });
+  return (await app.fetch(new Request("http://127.0.0.1/openapi.json"))).json();
+}
 
 /** Every call, as the daemon's own description has it. */
 export async function calls() {
-  const unused = {};
-  const app = createApp({ registry: memoryRegistry(), tokens: open, ids: unused, streams: unused, metrics: unused });
-  const { paths } = await (await app.fetch(new Request("http://127.0.0.1/openapi.json"))).json();
+  const { paths, components } = await description();
+  const named = ({ schema }) => components.schemas[schema.$ref?.split("/").at(-1)] ?? schema;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })),
   );
@@ -16,8 +20,8 @@ export async function calls() {
     `\`${operation.method} ${operation.path}\``,
     operation.summary,
     role(operation),
-    taken(operation),
-    answers(operation),
+    taken(operation, named),
+    answers(operation, named),
   ]);
   return table([["call", "does", "role", "takes", "answers"], ...rows]);
 }
@@ -29,16 +33,16 @@ function role({ security }) {
 }
 
 /** Names of what stands in body and query; what may be left out has a `?`. */
-function taken({ requestBody, parameters = [] }) {
-  const { properties = {}, required = [] } = requestBody?.content["application/json"].schema ?? {};
+function taken({ requestBody, parameters = [] }, named) {
+  const { properties = {}, required = [] } = requestBody ? named(requestBody.content["application/json"]) : {};
   const body = Object.keys(properties).map((name) => `\`${name}${required.includes(name) ? "" : "?"}\``);
   const query = parameters.filter((one) => one.in === "query").map(({ name }) => `\`?${name}\``);
   return [...body, ...query].join(" ");
 }
 
-function answers({ responses }) {
+function answers({ responses }, named) {
   const [status, { content = {} }] = Object.entries(responses).find(([status]) => status.startsWith("2"));
-  const [[media, { schema }] = ["", {}]] = Object.entries(content);
-  const names = Object.keys(schema?.properties ?? {}).map((name) => `\`${name}\``);
+  const [[media, described] = ["", { schema: {} }]] = Object.entries(content);
+  const names = Object.keys(named(described).properties ?? {}).map((name) => `\`${name}\``);
   return [status, names.length > 0 ? names.join(" ") : media === "application/json" ? "" : media].join(" ").trim();
 }

@@ -5,6 +5,13 @@ import type { Schema } from "./schema.ts";
 export const roles = ["worker", "read", "admin"] as const;
 export type Role = (typeof roles)[number];
 
+/** What each role is for, in the words of the description. */
+export const roleTexts: Readonly<Record<Role, string>> = {
+  worker: "leases, and IDs",
+  read: "reading, and figures",
+  admin: "everything",
+};
+
 /** What a call asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
 export type Access = "open" | "any" | Role;
 
@@ -21,7 +28,12 @@ export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
+  /** Its name in the description, by which generators of clients call it. */
+  readonly operation: string;
   readonly summary: string;
+  /** What the author of a client has to know of it besides. */
+  readonly about?: string;
+  readonly example?: { readonly body?: NoInfer<Body>; readonly answer?: NoInfer<Answer> };
   readonly access: Access;
   /** A browser that is signed in to the dashboard may also make it. */
   readonly signedIn?: true;

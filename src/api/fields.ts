@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { encodings, type EncodingName } from "../id/encodings.ts";
+import { presetNames, presets } from "../id/notation.ts";
 import type { HolderLabel } from "../rule/registry.ts";
 import type { FieldSchemas, Schema } from "./schema.ts";
 
@@ -14,17 +15,25 @@ const maxPage = 10_000;
 export const maxWorkerId: number = 2 ** 31 - 1;
 /** The last Unix ms that a Date can show. */
 const maxTime = 8_640_000_000_000_000;
-/** Texts are for people: no control characters, which a terminal obeys, and no half characters, which a store changes. */
-export const printable: RegExp = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]*$/u;
+const withoutControls = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$/u;
+const halfCharacter = /\p{Cs}/u;
 
 export function integer(first: number, last: number = Number.MAX_SAFE_INTEGER, unit = ""): Schema<number> {
   const rule = `to be an integer from ${first} to ${last}${unit && ` (${unit})`}`;
   return z.int(rule).min(first, rule).max(last, rule);
 }
 
+/** Texts are for people: no control characters, which a terminal obeys, and no half characters, which a store changes. */
+export function printable(schema: z.ZodString, rule: string): Schema<string> {
+  // Apart: validators in other languages know no pattern for half characters.
+  return schema.regex(withoutControls, rule).check(({ value: input, issues }) => {
+    if (halfCharacter.test(input)) issues.push({ code: "invalid_format", format: "text", input, message: rule });
+  });
+}
+
 export function text(longest: number): Schema<string> {
   const rule = `to be a well-formed string of at most ${longest} characters without control characters`;
-  return z.string(rule).max(longest, rule).regex(printable, rule);
+  return printable(z.string(rule).max(longest, rule), rule);
 }
 
 export function oneOf<Value extends string>(...values: Value[]): Schema<Value> {
@@ -46,7 +55,14 @@ export const anyTime: Schema<number> = z.int("to be an integer (Unix ms)");
 export const duration: Schema<number> = integer(1, maxTime, "ms");
 export const span: Schema<number> = integer(0, maxTime, "ms");
 export const flag: Schema<boolean> = z.boolean("to be true or false");
-export const layout: Schema<string> = text(1024);
+
+const layoutGrammar = `A preset (${presetNames.join(", ")}), or a notation such as \`${presets.twitter}\`: \`NAME:BITS\` from the top field down, separated by commas; \`@\` and the epoch in Unix ms; \`/\` and the tick in ms, where it is not 1; \`/wraps\` where the timestamp begins again at 0. Numbers are plain decimal. The first field is \`timestamp\` (21 to 47 bits, of 64 bits 22 to 48: ticks since the epoch). \`sequence\` (1 to 31 bits) counts within a tick; directly above it may be \`rollback\`, 31 bits with the sequence. Any other name of 1 to 16 lower-case letters and digits, a letter first, is a part of the worker ID, from the top down, 31 bits in all. 64 bits at most, each name once; the epoch is at most 4102444800000, the tick at most 60000.`;
+
+/** A layout by its name or notation. @param otherwise which one it is where none is given. */
+export function layout(otherwise: string): Schema<string | undefined> {
+  return text(1024).describe(`${layoutGrammar} Default: ${otherwise}.`).optional();
+}
+
 export const page: Schema<number> = integer(1, maxPage);
 export const format: Schema<EncodingName | undefined> = oneOf(...(Object.keys(encodings) as EncodingName[])).optional();
 
@@ -54,6 +70,6 @@ export const format: Schema<EncodingName | undefined> = oneOf(...(Object.keys(en
 export const label: FieldSchemas<HolderLabel> = {
   host: z.string(),
   ip: z.string(),
-  pid: z.number(),
+  pid: z.int(),
   instance: z.string(),
 };

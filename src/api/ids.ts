@@ -3,7 +3,7 @@ import type { EncodingName } from "../id/encodings.ts";
 import type { IdParts } from "../id/layout.ts";
 import type { Call } from "./call.ts";
 import type { HistoryJson } from "./codec.ts";
-import { format, integer } from "./fields.ts";
+import { format, integer, workerId } from "./fields.ts";
 import { answer, parameters, request } from "./schema.ts";
 import { historyRow } from "./workers.ts";
 
@@ -34,6 +34,8 @@ interface ExplainAnswer extends IdParts {
 export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
   method: "POST",
   path: "/v1/:namespace/ids",
+  operation: "makeIds",
+  example: { body: { count: 2, format: "base62" }, answer: { ids: ["1wrLCtUiudi", "1wrLCtUiudj"] } },
   summary: "Make IDs, on the daemon's own lease",
   access: "worker",
   body: request<IdsBody>({
@@ -58,6 +60,7 @@ export const make: Call<{ readonly ids: readonly string[] }, IdsBody> = {
 export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   method: "GET",
   path: "/v1/:namespace/ids/:id",
+  operation: "explainId",
   summary: "Decode an ID, and list the holders of its worker ID at that time",
   access: "read",
   query: parameters<ExplainQuery>({
@@ -74,7 +77,7 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
     layout: z.string(),
     timestamp: z.int().describe("When the tick of the ID begins, Unix ms."),
     time: z.iso.datetime(),
-    workerId: z.int(),
+    workerId,
     sequence: z.int(),
     fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
     rollback: z.int().describe("How often the clock had gone back; only in a layout with such bits.").exactOptional(),

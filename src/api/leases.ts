@@ -27,7 +27,7 @@ import {
   time,
   workerId,
 } from "./fields.ts";
-import { answer, type Optional, request } from "./schema.ts";
+import { answer, type Optional, request, withPairs } from "./schema.ts";
 
 export interface ClaimBody extends Optional<
   HolderLabel & Omit<ClaimRequest, "namespace" | "holder" | "clock" | "window" | "lead" | "recall">
@@ -69,10 +69,10 @@ export interface ReleaseBody extends CheckpointJson, RecentsJson, Turns {
 }
 
 /** Proves that a claim is the caller's. Its form does not matter: a wrong token never equals the holder's. */
-const heldToken = z
-  .string("to be a string")
-  .max(128, "to be at most 128 characters")
-  .regex(printable, "to be well-formed and without control characters");
+const heldToken = printable(
+  z.string("to be a string").max(128, "to be at most 128 characters"),
+  "to be well-formed and without control characters",
+);
 
 const uint32 = z
   .int()
@@ -114,14 +114,31 @@ const turns = {
     .optional(),
 };
 
-function hasTimestamp({ lastTimestamp, lastSequence }: CheckpointJson): boolean {
-  return lastSequence === undefined || lastTimestamp !== undefined;
-}
-const needsTimestamp = "Expected `lastTimestamp` next to `lastSequence`.";
+const exampleToken = "6c84fb90a12b4b0f9d1c2b3a4f5e6d70";
+const exampleTurns = ["90d2c6b1f4a84c7e8a5d3b2c1f0e9d8c", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"] as const;
+const exampleWindow = {
+  from: 1_700_000_000_000,
+  until: 1_700_000_060_000,
+  clock: 1_700_000_000_001,
+  renewAfterMs: 20_000,
+};
 
 export const claim: Call<ClaimAnswer, ClaimBody> = {
   method: "POST",
   path: "/v1/:namespace/leases",
+  operation: "claimLease",
+  about:
+    "Grants a window. IDs carry only ticks that lie wholly in [from, until), and nothing else is needed for them to be unique. Draw a `token` for each claim: while no answer comes, the same request gets the same grant. `from` may be later than `now`: wait for it.",
+  example: {
+    body: { token: exampleToken, now: 1_700_000_000_000, host: "app-1", pid: 4711, continues: false },
+    answer: {
+      workerId: 7,
+      fence: 3,
+      token: exampleToken,
+      ...exampleWindow,
+      layout: "timestamp:41,worker:10,sequence:12@1490346283706/1",
+    },
+  },
   summary: "Claim a worker ID",
   access: "worker",
   claims: true,
@@ -149,7 +166,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     windowMs: duration
       .describe("Length of the window, at least 3 ticks of the layout. Default: what the daemon is set to.")
       .optional(),
-    layout: layout.describe("A preset's name or a notation. Default: the namespace's, or the daemon's.").optional(),
+    layout: layout("the namespace's; of one that this claim creates, the daemon's"),
     reuse: oneOf("any", "never").optional(),
     continues: flag.describe("Whether this holder can continue behind `recent`. Default true.").optional(),
     leadMs: span
@@ -163,8 +180,8 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
       .optional(),
   }).refine(({ pool }) => pool === undefined || pool.first <= pool.last, "Expected `pool` to have `first` <= `last`."),
   answer: answer<ClaimAnswer>({
-    workerId: z.int(),
-    fence: z.int(),
+    workerId,
+    fence,
     token: z.string(),
     ...window,
     layout: z.string(),
@@ -208,21 +225,37 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
 export const renew: Call<RenewAnswer, RenewBody> = {
   method: "PATCH",
   path: "/v1/:namespace/leases/:workerId",
+  operation: "renewLease",
+  about:
+    "Moves the end of the window, and also opens one again that has passed, as long as no other holder has claimed the worker ID. `from` may rise, and never falls: give up the times before it. Where no answer came, send it again with the same `nextTurn` and the present clock. After LEASE_LOST make no more IDs.",
+  example: {
+    body: {
+      token: exampleToken,
+      fence: 3,
+      now: 1_700_000_020_000,
+      turn: exampleTurns[0],
+      nextTurn: exampleTurns[1],
+      lastTimestamp: 1_700_000_019_998,
+      lastSequence: 4,
+    },
+    answer: { ...exampleWindow, until: 1_700_000_080_000, clock: 1_700_000_020_001, turn: exampleTurns[1] },
+  },
   summary: "Renew a lease",
   access: "worker",
-  body: request<RenewBody>({
-    token: heldToken,
-    fence: presentFence,
-    now: holderClock,
-    windowMs: duration.describe("Default: what the claim asked for.").optional(),
-    ...turns,
-    ...used,
-  })
-    .refine(hasTimestamp, needsTimestamp)
-    .refine(
+  body: withPairs(
+    request<RenewBody>({
+      token: heldToken,
+      fence: presentFence,
+      now: holderClock,
+      windowMs: duration.describe("Default: what the claim asked for.").optional(),
+      ...turns,
+      ...used,
+    }).refine(
       ({ turn, nextTurn }) => nextTurn === undefined || nextTurn !== turn,
       "Expected `nextTurn` to differ from `turn`; draw a new one for each renewal that follows an answer.",
     ),
+    { lastSequence: "lastTimestamp" },
+  ),
   answer: answer<RenewAnswer>({
     ...window,
     turn: z
@@ -235,45 +268,65 @@ export const renew: Call<RenewAnswer, RenewBody> = {
 };
 
 export const release: Call<void, ReleaseBody> = {
-  method: "DELETE",
-  path: "/v1/:namespace/leases/:workerId",
+  method: "POST",
+  path: "/v1/:namespace/leases/:workerId/release",
+  operation: "releaseLease",
   summary: "Give a worker ID back; repeating it changes nothing",
+  about:
+    "Make no ID after it was sent. With `lastTimestamp` the window closes behind that tick, and another holder may have the worker ID at once; without it and `until`, the worker ID rests until the window has passed.",
   access: "worker",
   status: 204,
   receipts: true,
-  body: request<ReleaseBody>({
-    token: heldToken,
-    fence: presentFence,
-    now: holderClock.optional(),
-    until: anyTime
-      .describe(
-        "Where the window closes. Default: behind the tick of `lastTimestamp`; without both it does not change.",
-      )
-      .optional(),
-    ...turns,
-    ...used,
-    recent: z
-      .base64("to be base64")
-      .describe("The used sequences behind which the next holder may continue, as a holder encodes them.")
-      .optional(),
-    recentFrom: anyTime.describe("Default: `from` of the window.").optional(),
-  })
-    .refine(hasTimestamp, needsTimestamp)
-    .refine(
-      ({ recent, recentFrom }) => recentFrom === undefined || recent !== undefined,
-      "Expected `recent` next to `recentFrom`.",
-    )
-    .refine(
+  example: {
+    body: {
+      token: exampleToken,
+      fence: 3,
+      now: 1_700_000_030_000,
+      turn: exampleTurns[1],
+      lastTimestamp: 1_700_000_029_999,
+      lastSequence: 0,
+    },
+  },
+  body: withPairs(
+    request<ReleaseBody>({
+      token: heldToken,
+      fence: presentFence,
+      now: holderClock.optional(),
+      until: anyTime
+        .describe(
+          "Where the window closes. Default: behind the tick of `lastTimestamp`; without both it does not change.",
+        )
+        .optional(),
+      ...turns,
+      ...used,
+      recent: z
+        .base64("to be base64")
+        .describe("The used sequences behind which the next holder may continue, as a holder encodes them.")
+        .optional(),
+      recentFrom: anyTime.describe("Default: `from` of the window.").optional(),
+    }).refine(
       ({ recent, until, lastTimestamp }) => recent === undefined || until !== undefined || lastTimestamp !== undefined,
       "Expected `lastTimestamp` (or `until`) next to `recent`.",
     ),
+    { lastSequence: "lastTimestamp", recentFrom: "recent" },
+  ),
   problems: ["LEASE_LOST", "OTHER_REGISTRY"],
+};
+
+/** The same, in every version of the daemon. Some clients and proxies send no body with a DELETE. */
+export const releaseByDelete: Call<void, ReleaseBody> = {
+  ...release,
+  method: "DELETE",
+  path: "/v1/:namespace/leases/:workerId",
+  operation: "deleteLease",
+  summary: "The same as `POST …/release`, in every version of the daemon",
 };
 
 /** Only for a lease that is lent. */
 export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, "namespace" | "workerId">> = {
   method: "POST",
   path: "/v1/:namespace/leases/:workerId/blocks",
+  operation: "takeBlocks",
   summary: "Take blocks of a shared window",
   access: "worker",
   body: request({

@@ -3,7 +3,7 @@ import type { EraInfo, NamespaceInfo } from "../rule/limits.ts";
 import type { InitRequest, RemoveRequest } from "../rule/registry.ts";
 import type { Call } from "./call.ts";
 import { duration, flag, layout, text, time } from "./fields.ts";
-import { answer, type FieldSchemas, type Optional, request } from "./schema.ts";
+import { answer, type FieldSchemas, type Optional, request, type Schema } from "./schema.ts";
 
 interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
   readonly layout?: string | undefined;
@@ -11,11 +11,11 @@ interface InitBody extends Omit<InitRequest, "namespace" | "layout"> {
 
 const era: FieldSchemas<EraInfo> = {
   quarantineUntil: z
-    .number()
+    .int()
     .describe("Until when the registry grants and renews nothing, Unix ms; absent outside of a quarantine.")
     .optional(),
   quarantineEnd: z
-    .number()
+    .int()
     .describe(
       "The end of the last quarantine as the registry set it, Unix ms, even where an operator ended it earlier.",
     )
@@ -27,17 +27,18 @@ const id = z
   .string()
   .describe("Random, made with the namespace: two registries with the same one are copies.")
   .optional();
-const namespace = answer<NamespaceInfo>({
+export const namespace: Schema<NamespaceInfo> = answer({
   id,
   layout: z.string(),
-  maxWindow: z.number(),
-  maxClockSkew: z.number(),
+  maxWindow: z.int().describe("The longest window that a claim gets, ms."),
+  maxClockSkew: z.int().describe("How far a holder's clock may be from the registry's, ms."),
   ...era,
 });
 
 export const read: Call<NamespaceInfo> = {
   method: "GET",
   path: "/v1/:namespace",
+  operation: "readNamespace",
   summary: "The fixed properties of a namespace",
   access: "any",
   answer: namespace,
@@ -47,6 +48,7 @@ export const read: Call<NamespaceInfo> = {
 export const scope: Call<{ readonly scope: string }> = {
   method: "GET",
   path: "/v1/:namespace/scope",
+  operation: "readScope",
   summary: "Among whom the worker IDs of a namespace are unique, also of one that does not exist yet",
   access: "any",
   answer: answer({
@@ -60,10 +62,11 @@ export const scope: Call<{ readonly scope: string }> = {
 export const init: Call<NamespaceInfo, InitBody> = {
   method: "PUT",
   path: "/v1/:namespace",
+  operation: "createNamespace",
   summary: "Create a namespace, or check that it is as requested",
   access: "admin",
   body: request<InitBody>({
-    layout: layout.describe("A preset's name or a notation. Default: the daemon's.").optional(),
+    layout: layout("the daemon's"),
     maxWindow: duration.exactOptional(),
     maxClockSkew: time.exactOptional(),
     new: flag
@@ -84,6 +87,7 @@ export const init: Call<NamespaceInfo, InitBody> = {
 export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string }> = {
   method: "POST",
   path: "/v1/:namespace/quarantine/end",
+  operation: "endQuarantine",
   summary: "Your word that every window has passed which the registry forgot: grants and renewals go on",
   access: "admin",
   body: request({ era: text(128).describe("The era of the namespace, as it was read: no other quarantine is ended.") }),
@@ -91,8 +95,8 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
   answer: answer<Optional<NamespaceInfo>>({
     id,
     layout: z.string().optional(),
-    maxWindow: z.number().optional(),
-    maxClockSkew: z.number().optional(),
+    maxWindow: z.int().optional(),
+    maxClockSkew: z.int().optional(),
     ...era,
   }),
   problems: ["NOT_FOUND"],
@@ -107,6 +111,7 @@ interface RemoveBody extends Omit<RemoveRequest, "namespace"> {
 export const remove: Call<void, RemoveBody> = {
   method: "POST",
   path: "/v1/:namespace/remove",
+  operation: "removeNamespace",
   summary: "Remove a namespace, with its worker IDs and their history",
   access: "admin",
   status: 204,
@@ -120,17 +125,21 @@ export const remove: Call<void, RemoveBody> = {
     whileHeld: flag
       .describe("Also while a window of it is open, or a program without windows has a worker ID of it. Default false.")
       .optional(),
-    iKnow: flag.describe("Your word that no process uses the namespace. Needed.").optional(),
-  }).refine(
-    ({ iKnow }) => iKnow === true,
-    "Processes that use the namespace lose their worker IDs; when you know that there is none, add `iKnow: true`.",
-  ),
+    // Optional for the parser alone: its absence has a message of its own.
+    iKnow: flag.meta({ description: "Your word that no process uses the namespace.", const: true }).optional(),
+  })
+    .refine(
+      ({ iKnow }) => iKnow === true,
+      "Processes that use the namespace lose their worker IDs; when you know that there is none, add `iKnow: true`.",
+    )
+    .meta({ required: ["era", "iKnow"] }),
   problems: ["NOT_FOUND", "WORKER_ID_HELD"],
 };
 
 export const prune: Call<{ readonly pruned: number }, { readonly before: number }> = {
   method: "POST",
   path: "/v1/:namespace/prune",
+  operation: "pruneHistory",
   summary: "Delete old history",
   access: "admin",
   body: request({

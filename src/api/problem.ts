@@ -44,23 +44,22 @@ export interface Problem {
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
-export const problem: Schema<Problem> = answer({
-  title: z.string(),
-  status: z.int(),
-  detail: z.string(),
-  code: z.enum(errorCodes),
-  retryAfterMs: z.number().optional(),
-  details: z.record(z.string(), z.unknown()).optional(),
-});
+const codeText = `One of ${errorCodes.join(", ")}; a newer daemon may have others, for which the status stands.`;
 
 /** A problem as a client reads it: a newer daemon may have other codes. */
 export const anyProblem: Schema<Omit<Problem, "code"> & { readonly code: string }> = answer({
-  title: z.string(),
-  status: z.int(),
-  detail: z.string(),
-  code: z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/),
-  retryAfterMs: z.number().optional(),
-  details: z.record(z.string(), z.unknown()).optional(),
+  title: z.string().describe("The status in words."),
+  status: z.int().describe("The status of the answer."),
+  detail: z.string().describe("One line for people: what happened, to which value, and what to do."),
+  code: z
+    .string()
+    .regex(/^[A-Z][A-Z0-9_]{0,63}$/)
+    .describe(codeText),
+  retryAfterMs: z
+    .number()
+    .describe("After how many ms the same request may succeed; absent where waiting does not help.")
+    .optional(),
+  details: z.record(z.string(), z.unknown()).describe("Facts of the error, by its code.").optional(),
 });
 
 const statusCodes: Readonly<Record<number, ErrorCode>> = {

@@ -32,6 +32,23 @@ export function request<Message>(fields: FieldSchemas<Message>, rule?: string): 
   return z.preprocess(refuseMisspelt, z.object(fields, rule)) as unknown as Schema<Message>;
 }
 
+/** A message in which some fields come only with others. @param pairs such a field, and what it needs. */
+export function withPairs<Message>(
+  schema: Schema<Message>,
+  pairs: { readonly [Name in keyof Message]?: keyof Message & string },
+): Schema<Message> {
+  const all = Object.entries(pairs) as [keyof Message & string, keyof Message & string][];
+  const checked = all.reduce(
+    (one, [name, other]) =>
+      one.refine(
+        (message) => message[name] === undefined || message[other] !== undefined,
+        `Expected \`${other}\` next to \`${name}\`.`,
+      ),
+    schema,
+  );
+  return checked.meta({ dependentRequired: Object.fromEntries(all.map(([name, other]) => [name, [other]])) });
+}
+
 /** The parameters of a query or a path: an unknown one is refused. */
 export function parameters<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.strictObject(fields) as unknown as Schema<Message>;
@@ -53,15 +70,39 @@ export function checked<Value>(schema: Schema<Value>, value: unknown, whole: str
   );
 }
 
+type Json = Record<string, unknown>;
+
 /** A JSON Schema: of what may come in, or of what goes out. Objects are open to the fields of newer versions. */
-export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Record<string, unknown> {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
-    io,
-    override({ jsonSchema }) {
-      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-    },
-  });
+export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Json {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: adapt });
   return rest;
+}
+
+/** JSON Schemas by name: one that stands in another is a reference there. @param uri of a name. */
+export function jsonSchemas(
+  named: ReadonlyMap<string, Schema<unknown>>,
+  io: "input" | "output",
+  uri: (name: string) => string,
+): Readonly<Record<string, Json>> {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of named) registry.add(schema, { id });
+  const { schemas } = z.toJSONSchema(registry, { io, uri, override: adapt });
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => {
+      const { $schema: _, $id: __, ...rest } = schema as Json;
+      return [name, rest];
+    }),
+  );
+}
+
+function adapt({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  if (jsonSchema.type === "integer") jsonSchema.format = isInt32(jsonSchema) ? "int32" : "int64";
+}
+
+/** Otherwise a client that is generated in Java or Go would read 32 bits, too few for a time. */
+function isInt32({ minimum = -Infinity, maximum = Infinity }: { minimum?: number; maximum?: number }): boolean {
+  return minimum >= -(2 ** 31) && maximum < 2 ** 31;
 }
 
 function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): string {

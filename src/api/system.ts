@@ -10,6 +10,7 @@ interface ReadyAnswer extends Pong {
 export const health: Call<{ readonly status: "ok" }> = {
   method: "GET",
   path: "/healthz",
+  operation: "isAlive",
   summary: "Whether this daemon runs",
   access: "open",
   answer: answer({ status: z.literal("ok") }),
@@ -18,6 +19,7 @@ export const health: Call<{ readonly status: "ok" }> = {
 export const readiness: Call<ReadyAnswer> = {
   method: "GET",
   path: "/readyz",
+  operation: "isReady",
   summary: "Whether the registry answers and the clocks agree; if not, 503 with the reason as its code",
   access: "any",
   answer: answer<ReadyAnswer>({
@@ -37,6 +39,7 @@ export const readiness: Call<ReadyAnswer> = {
 export const description: Call<Readonly<Record<string, unknown>>> = {
   method: "GET",
   path: "/openapi.json",
+  operation: "describeApi",
   summary: "This description",
   access: "open",
   answer: z.record(z.string(), z.unknown()),
@@ -45,6 +48,7 @@ export const description: Call<Readonly<Record<string, unknown>>> = {
 export const events: Call<string> = {
   method: "GET",
   path: "/v1/:namespace/events",
+  operation: "followEvents",
   summary:
     "The events of a namespace that this daemon sees, as server-sent events; continues behind a Last-Event-ID, after `missed` where older events are forgotten",
   access: "read",
@@ -57,6 +61,7 @@ export const events: Call<string> = {
 export const metrics: Call<string> = {
   method: "GET",
   path: "/metrics",
+  operation: "readMetrics",
   summary: "Figures for Prometheus, in its text format",
   access: "read",
   answer: z.string(),

@@ -23,7 +23,7 @@ import {
   time,
   workerId,
 } from "./fields.ts";
-import { answer, type Optional, parameters, request, type Schema } from "./schema.ts";
+import { answer, type Optional, parameters, request, type Schema, withPairs } from "./schema.ts";
 
 /** A page of workers; `next` goes into `after` for the next one. */
 interface WorkersAnswer {
@@ -51,8 +51,8 @@ interface PinOfMany extends PinJson {
 
 const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "foreign"];
 
-const record = answer<WorkerJson>({
-  workerId: z.int(),
+export const record: Schema<WorkerJson> = answer({
+  workerId,
   state: z.enum(states),
   fence: z.int(),
   from: z.int().nullable().describe("Null, like `until`, where no window is known."),
@@ -72,7 +72,7 @@ const record = answer<WorkerJson>({
 });
 
 export const historyRow: Schema<HistoryJson> = answer({
-  workerId: z.int(),
+  workerId,
   fence: z.int(),
   from: z.int(),
   until: z.int(),
@@ -86,21 +86,22 @@ export const historyRow: Schema<HistoryJson> = answer({
 const reasonRule =
   "to be a well-formed string of 1 to 200 characters, not all of them blank, without control characters";
 const pinFields = {
-  reason: z.string(reasonRule).max(200, reasonRule).regex(/\S/, reasonRule).regex(printable, reasonRule),
-  owner: text(45).describe("The address of the host for which it is kept: a claim with this `ip` gets it.").optional(),
+  reason: printable(z.string(reasonRule).max(200, reasonRule).regex(/\S/, reasonRule), reasonRule),
+  owner: text(45)
+    .meta({
+      description: "The IPv4 or IPv6 address of the host for which it is kept: a claim with this `ip` gets it.",
+      anyOf: [{ format: "ipv4" }, { format: "ipv6" }],
+    })
+    .optional(),
   usedUntil: time.describe("Until when that host is known to have used it.").optional(),
 };
 
-function ownedTimes<Body extends PinJson>(schema: Schema<Body>): Schema<Body> {
-  return schema.refine(
-    ({ owner, usedUntil }) => usedUntil === undefined || owner !== undefined,
-    "Expected `owner` next to `usedUntil`.",
-  );
-}
+const owned = { usedUntil: "owner" } as const;
 
 export const list: Call<WorkersAnswer, undefined, WorkersPage> = {
   method: "GET",
   path: "/v1/:namespace/workers",
+  operation: "listWorkers",
   summary: "Worker IDs that were ever used or are pinned, in ascending order, in pages",
   access: "read",
   query: parameters<WorkersPage>({
@@ -118,6 +119,7 @@ export const list: Call<WorkersAnswer, undefined, WorkersPage> = {
 export const read: Call<WorkerJson> = {
   method: "GET",
   path: "/v1/:namespace/workers/:workerId",
+  operation: "readWorker",
   summary: "One worker ID",
   access: "read",
   answer: record,
@@ -127,6 +129,7 @@ export const read: Call<WorkerJson> = {
 export const history: Call<HistoryAnswer, undefined, HistoryQuery> = {
   method: "GET",
   path: "/v1/:namespace/workers/:workerId/history",
+  operation: "listHolders",
   summary: "The holders of a worker ID: one row for each claim, oldest first; the first page has the newest rows",
   access: "read",
   query: parameters<HistoryQuery>({
@@ -145,6 +148,7 @@ export const history: Call<HistoryAnswer, undefined, HistoryQuery> = {
 export const forceRelease: Call<{ readonly until: number }, ForceReleaseBody> = {
   method: "POST",
   path: "/v1/:namespace/workers/:workerId/release",
+  operation: "endClaim",
   summary: "End a holder's claim; its window stays closed",
   access: "admin",
   body: request<ForceReleaseBody>({
@@ -163,16 +167,18 @@ export const forceRelease: Call<{ readonly until: number }, ForceReleaseBody> = 
 export const pin: Call<void, PinJson> = {
   method: "PUT",
   path: "/v1/:namespace/workers/:workerId/pin",
+  operation: "pinWorker",
   summary: "Keep a worker ID out of the pool, or for one host",
   access: "admin",
   status: 204,
-  body: ownedTimes(request<PinJson>(pinFields)),
+  body: withPairs(request<PinJson>(pinFields), owned),
   problems: ["NOT_FOUND"],
 };
 
 export const unpin: Call = {
   method: "DELETE",
   path: "/v1/:namespace/workers/:workerId/pin",
+  operation: "unpinWorker",
   summary: "Put a pinned worker ID back",
   access: "admin",
   status: 204,
@@ -182,16 +188,18 @@ export const unpin: Call = {
 export const pinAll: Call<void, { readonly pins: readonly PinOfMany[] }> = {
   method: "PUT",
   path: "/v1/:namespace/pins",
+  operation: "pinWorkers",
   summary: "Keep several worker IDs out of the pool; after a failure some may be pinned, so repeat it",
   access: "admin",
   status: 204,
-  body: request({ pins: someOf(ownedTimes(request<PinOfMany>({ workerId, ...pinFields })), mostPins, "pins") }),
+  body: request({ pins: someOf(withPairs(request<PinOfMany>({ workerId, ...pinFields }), owned), mostPins, "pins") }),
   problems: ["NOT_FOUND", "WORKER_ID_HELD"],
 };
 
 export const unpinAll: Call<{ readonly unpinned: readonly number[] }, { readonly workerIds: readonly number[] }> = {
   method: "DELETE",
   path: "/v1/:namespace/pins",
+  operation: "unpinWorkers",
   summary: "Put several worker IDs back; worker IDs that are not pinned do not change",
   access: "admin",
   body: request({ workerIds: someOf(workerId, mostPins, "worker IDs") }),

@@ -22,7 +22,7 @@ import type { ReceiptKeys } from "./access/receipt-keys.ts";
 import { isOperators, tellable } from "../serving/failure.ts";
 import { HttpRefusal, type AnswerParts, problemParts, responseOf } from "./problem.ts";
 import type { ApiRequest } from "./request.ts";
-import type { Route } from "./routes/route.ts";
+import type { PageRoute, Route } from "./routes/route.ts";
 import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
 import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./routes/workers.ts";
@@ -94,7 +94,7 @@ export function createApp(options: AppOptions): App {
 
   /** Lets a request pass to a route, or throws: the one gate, whichever way it came. */
   function enter(
-    route: Route,
+    route: PageRoute,
     request: ApiRequest,
     param: Visit["param"],
     response: ServerResponse | undefined,

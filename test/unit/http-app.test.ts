@@ -1,9 +1,12 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, test, vi } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
 import { errorCodes, SnowleaseError } from "../../src/id/errors.ts";
 import { problemParts } from "../../src/http/problem.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { makeApi, type Api } from "../support/api.ts";
+import { inlined } from "../support/described.ts";
+import { version } from "../../src/assets.ts";
 
 const leases = "/v1/orders/leases";
 const token = "0123456789abcdef0123456789abcdef";
@@ -262,12 +265,15 @@ describe("PATCH leases", () => {
   });
 });
 
-describe("DELETE leases", () => {
+describe.each([
+  ["DELETE leases", "DELETE", ""],
+  ["POST leases/0/release", "POST", "/release"],
+])("%s", (_, method, path) => {
   test("without a last timestamp the window stays closed, twice 204", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     for (let i = 0; i < 2; i++) {
-      const { status, body } = await api.call("DELETE", `${leases}/0`, { token: lease.token });
+      const { status, body } = await api.call(method, `${leases}/0${path}`, { token: lease.token });
       expect([status, body]).toEqual([204, undefined]);
     }
     expect(await api.registry.worker("orders", 0)).toMatchObject({
@@ -281,7 +287,7 @@ describe("DELETE leases", () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
     const last = api.clock.now();
-    await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: last });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ until: last + 1, clean: true });
   });
 
@@ -290,7 +296,7 @@ describe("DELETE leases", () => {
     const layout = "timestamp:39,sequence:8,worker:16@1409529600000/10";
     const { body: lease } = await claim(api, { layout });
     const last = api.clock.now() + 7;
-    await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: last });
     expect((await api.registry.worker("orders", 0))?.until).toBe(api.clock.now() + 10);
   });
 
@@ -317,7 +323,7 @@ describe("DELETE leases", () => {
       const { status, body: problem } = await api.call(method, `${leases}/0`, body);
       expect([status, problem["code"]]).toEqual([400, "CONFIG_INVALID"]);
     }
-    await api.call("DELETE", `${leases}/0`, { ...told, lastSequence: 4095 });
+    await api.call(method, `${leases}/0${path}`, { ...told, lastSequence: 4095 });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ clean: true, checkpoint: { sequence: 4095 } });
   });
 
@@ -329,11 +335,11 @@ describe("DELETE leases", () => {
     await api.call("PATCH", `${leases}/0`, { token, now: last, lastTimestamp: last, lastSequence: 5 });
     const before = await api.registry.worker("orders", 0);
     for (const wrong of [Math.floor(last / 1000), last * 1000, last - 1]) {
-      const { status, body } = await api.call("DELETE", `${leases}/0`, { token, lastTimestamp: wrong });
+      const { status, body } = await api.call(method, `${leases}/0${path}`, { token, lastTimestamp: wrong });
       expect([status, body["code"]]).toEqual([400, "CONFIG_INVALID"]);
     }
     expect(await api.registry.worker("orders", 0)).toEqual(before);
-    await api.call("DELETE", `${leases}/0`, { token, lastTimestamp: last });
+    await api.call(method, `${leases}/0${path}`, { token, lastTimestamp: last });
     expect(await api.registry.worker("orders", 0)).toMatchObject({ until: last + 1, clean: true });
   });
 
@@ -342,7 +348,7 @@ describe("DELETE leases", () => {
     const { body: lease } = await claim(api);
     const last = api.clock.now() + 50;
     const given = { token: lease.token, lastTimestamp: last, lastSequence: 3, recent: "AQID" };
-    expect((await api.call("DELETE", `${leases}/0`, given)).status).toBe(204);
+    expect((await api.call(method, `${leases}/0${path}`, given)).status).toBe(204);
     const { body } = await claim(api);
     expect(body).toMatchObject({ workerId: 0, from: last + 1, recent: "AQID", recentFrom: lease.from });
   });
@@ -359,18 +365,18 @@ describe("DELETE leases", () => {
     const { body: lease } = await claim(api);
     const recent = Buffer.from(bytes).toString("base64");
     const given = { token: lease.token, lastTimestamp: lease.from + 50, recent };
-    const { status, body } = await api.call("DELETE", `${leases}/0`, given);
+    const { status, body } = await api.call(method, `${leases}/0${path}`, given);
     expect([status, body.code]).toEqual([400, "CONFIG_INVALID"]);
     expect(body.detail).toMatch(/^Expected `recent` /);
     expect((await api.registry.worker("orders", 0))?.state).toBe("live");
     const last = { ...given, recent: Buffer.from([1, 50, 0]).toString("base64") };
-    expect((await api.call("DELETE", `${leases}/0`, last)).status).toBe(204);
+    expect((await api.call(method, `${leases}/0${path}`, last)).status).toBe(204);
   });
 
   test("a last timestamp outside the window is CONFIG_INVALID, and the lease goes on", async () => {
     const api = makeApi();
     const { body: lease } = await claim(api);
-    const { status } = await api.call("DELETE", `${leases}/0`, { token: lease.token, lastTimestamp: lease.until });
+    const { status } = await api.call(method, `${leases}/0${path}`, { token: lease.token, lastTimestamp: lease.until });
     expect(status).toBe(400);
     expect((await api.registry.worker("orders", 0))?.state).toBe("live");
   });
@@ -378,7 +384,7 @@ describe("DELETE leases", () => {
   test("a wrong token is LEASE_LOST", async () => {
     const api = makeApi();
     await claim(api);
-    const { status, body } = await api.call("DELETE", `${leases}/0`, { token });
+    const { status, body } = await api.call(method, `${leases}/0${path}`, { token });
     expect([status, body.code]).toEqual([410, "LEASE_LOST"]);
   });
 });
@@ -958,6 +964,7 @@ describe("the daemon itself", () => {
         "POST /v1/{namespace}/leases",
         "PATCH /v1/{namespace}/leases/{workerId}",
         "DELETE /v1/{namespace}/leases/{workerId}",
+        "POST /v1/{namespace}/leases/{workerId}/release",
         "POST /v1/{namespace}/ids",
         "GET /v1/{namespace}/ids/{id}",
         "GET /v1/{namespace}/workers",
@@ -979,7 +986,7 @@ describe("the daemon itself", () => {
         "GET /openapi.json",
       ].toSorted(),
     );
-    const { requestBody, responses } = body.paths["/v1/{namespace}/leases"].post;
+    const { requestBody, responses } = inlined(body).paths["/v1/{namespace}/leases"].post;
     const { schema } = requestBody.content["application/json"];
     expect(requestBody.required).toBe(true);
     expect(schema.required).toEqual(["now"]);
@@ -998,6 +1005,52 @@ describe("the daemon itself", () => {
     const { delete: release } = body.paths["/v1/{namespace}/leases/{workerId}"];
     expect(release.parameters.at(-1)).toMatchObject({ name: "snowlease-receipt" });
     expect(body.paths["/v1/{namespace}/workers"].get.responses).not.toHaveProperty("413");
+  });
+
+  test("names each operation, body and answer, has a tag for each, and examples that fit", async () => {
+    const { body } = await makeApi().call("GET", "/openapi.json");
+    interface Part {
+      readonly content?: Record<string, { readonly schema: { $ref?: string }; readonly example?: unknown }>;
+    }
+    interface Operation {
+      readonly operationId: string;
+      readonly tags: readonly string[];
+      readonly requestBody?: Part;
+      readonly responses: Record<string, Part>;
+    }
+    const operations = Object.values<Record<string, Operation>>(body.paths).flatMap((item) => Object.values(item));
+    const names = operations.map(({ operationId }) => operationId);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => !/^[a-z]+[A-Za-z]*$/.test(name))).toEqual([]);
+    const tags = body.tags.map(({ name }: { name: string }) => name);
+    expect(new Set(operations.flatMap((operation) => operation.tags))).toEqual(new Set(tags));
+    const contents = operations.flatMap(({ requestBody = {}, responses }) =>
+      [requestBody, ...Object.values(responses)].flatMap(({ content = {} }) => Object.entries(content)),
+    );
+    const json = contents.filter(([media]) => media.endsWith("json"));
+    expect(json.filter(([, { schema }]) => schema.$ref === undefined)).toEqual([]);
+    const used = new Set(JSON.stringify(body).match(/#\/components\/schemas\/\w+/g));
+    expect([...used].toSorted()).toEqual(
+      Object.keys(body.components.schemas)
+        .map((name) => `#/components/schemas/${name}`)
+        .toSorted(),
+    );
+    const ajv = new Ajv2020({ strict: false, validateFormats: false }).addSchema({ $id: "api", ...body });
+    const examples = contents.filter(([, { example }]) => example !== undefined);
+    expect(examples).toHaveLength(8);
+    for (const [, { schema, example }] of examples) {
+      const fits = ajv.compile({ $ref: `api${schema.$ref}` });
+      expect({ example, errors: fits(example) ? null : fits.errors }).toEqual({ example, errors: null });
+    }
+  });
+
+  test("lists Retry-After where the daemon sends it, and the codes of each status", async () => {
+    const { body } = await makeApi().call("GET", "/openapi.json");
+    expect(body.info.version).toBe(version());
+    const { responses } = body.paths["/v1/{namespace}/leases"].post;
+    const waits = Object.keys(responses).filter((status) => "retry-after" in (responses[status].headers ?? {}));
+    expect(waits).toEqual(["429", "503"]);
+    expect(responses["410"]["x-codes"]).toEqual(["LEASE_LOST"]);
   });
 
   test("describes each body as required where nothing can be left out of it, and no other", async () => {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import type { GeneratorValue } from "fast-check";
+import { inlined } from "../support/described.ts";
 import { fc } from "../support/fast-check.ts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
@@ -105,7 +106,7 @@ beforeAll(async () => {
     const checked = await new Validator().validate(structuredClone(description));
     expect(checked).toMatchObject({ valid: true });
     expect(description["openapi"]).toMatch(/^3\.1\./);
-    ({ operations, problem } = operationsOf(description));
+    ({ operations, problem } = operationsOf(inlined(description)));
   } finally {
     await daemon.close("now");
   }
@@ -116,8 +117,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function operationsOf(description: Json): { operations: Operation[]; problem: ValidateFunction } {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   const { Problem } = (description["components"] as { schemas: Record<string, Json> }).schemas;
-  const compile = (schema: Json): ValidateFunction =>
-    ajv.compile(closed(schema["$ref"] === "#/components/schemas/Problem" ? (Problem ?? {}) : schema));
+  const compile = (schema: Json): ValidateFunction => ajv.compile(closed(schema));
   const found: Operation[] = [];
   for (const [path, methods] of Object.entries(description["paths"] as Record<string, Record<string, Json>>)) {
     for (const [method, { parameters, requestBody, responses }] of Object.entries(methods)) {
@@ -453,10 +453,11 @@ async function begin(world: World): Promise<void> {
     return answer.text;
   };
   await send("PUT", "/v1/orders", { layout: layouts.westid.fingerprint });
-  for (let i = 0; i < 4; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
-  const [renewed, , , released] = world.leases;
+  for (let i = 0; i < 5; i++) await send("POST", "/v1/orders/leases", { now: Date.now() });
+  const [renewed, , , released, deleted] = world.leases;
   await send("PATCH", `/v1/orders/leases/${renewed?.workerId}`, { token: renewed?.token, now: Date.now() });
-  await send("DELETE", `/v1/orders/leases/${released?.workerId}`, { token: released?.token });
+  await send("POST", `/v1/orders/leases/${released?.workerId}/release`, { token: released?.token });
+  await send("DELETE", `/v1/orders/leases/${deleted?.workerId}`, { token: deleted?.token });
   await send("POST", "/v1/orders/workers/1/release", { force: true });
   for (const workerId of [2, 5]) await send("PUT", `/v1/orders/workers/${workerId}/pin`, { reason: "kept" });
   await send("DELETE", "/v1/orders/workers/5/pin", {});

@@ -1,6 +1,7 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { didYouMean } from "../../src/id/did-you-mean.ts";
+import { inlined } from "../support/described.ts";
 import { makeApi } from "../support/api.ts";
 
 const token = "0123456789abcdef0123456789abcdef";
@@ -206,6 +207,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
     ["POST", "/v1/orders/leases", { token, now, windowMs: 60_000, pool: { first: 0, last: 0, ...newer } }, 201],
     ["PATCH", lease, { token, now }, 200],
     ["DELETE", lease, { token, now }, 204],
+    ["POST", `${lease}/release`, { token, now }, 204],
     ["POST", "/v1/orders/workers/0/release", { force: true }, 200],
     ["PUT", "/v1/orders/workers/1/pin", { reason: "a" }, 204],
     ["PUT", "/v1/orders/pins", { pins: [{ workerId: 2, reason: "a", ...newer }] }, 204],
@@ -279,7 +281,7 @@ describe("a field of a newer client, which this daemon does not know, is ignored
   // A daemon of an older version would take the newer one of two such names for a typing error.
   test("so no later field has a name that is near another one of its body", async () => {
     const { body: description } = await makeApi().call("GET", "/openapi.json");
-    const schemas = Object.values<Record<string, { requestBody?: unknown }>>(description.paths)
+    const schemas = Object.values<Record<string, { requestBody?: unknown }>>(inlined(description).paths)
       .flatMap((methods) => Object.values(methods))
       .flatMap(({ requestBody }) => objectsIn(requestBody));
     expect(schemas.length).toBeGreaterThan(12);

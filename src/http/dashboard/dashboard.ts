@@ -17,7 +17,7 @@ import { statusOf } from "../../api/problem.ts";
 import { type AnswerParts, problemParts } from "../problem.ts";
 import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
-import type { Route } from "../routes/route.ts";
+import type { PageRoute } from "../routes/route.ts";
 import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
@@ -46,7 +46,7 @@ export interface DashboardOptions {
 
 /** The pages for people, and the browsers that are signed in. */
 export interface Dashboard {
-  readonly routes: readonly Route[];
+  readonly routes: readonly PageRoute[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
   authorizationOf(request: ApiRequest): string | null;
 }
@@ -238,7 +238,11 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return seeOther(next, sessions.start(request, token));
   }
 
-  const route = (method: "GET" | "POST", path: string, run: (request: ApiRequest) => Promise<AnswerParts>): Route => ({
+  const route = (
+    method: "GET" | "POST",
+    path: string,
+    run: (request: ApiRequest) => Promise<AnswerParts>,
+  ): PageRoute => ({
     method,
     path,
     summary: "A page for people",

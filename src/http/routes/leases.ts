@@ -235,19 +235,21 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       return { from, until, clock: answer.clock, turn: answer.turn, renewAfterMs: Math.floor(renewalPause(window)) };
     }),
 
-    route(leases.release, async ({ namespace, workerId, body, visit, receipt: sent }) => {
-      const receipt = await receipts.verified(namespace, sent);
-      const { stored } = lookAt(namespace, workerId, body.fence);
-      const fence = await fenceOf(body.fence, workerId, receipt, stored);
-      const used = await usageOf(namespace, body, async () => (await stored()).from);
-      const { token, now = clock.now(), turn, nextTurn, sentTurns } = body;
-      const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
-      const answer = await registry.release({ ...key, clock: now, used });
-      if (answer.outcome === "lost") throw await refused(key, answer);
-      known.delete(`${namespace}/${workerId}`);
-      if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
-      log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
-    }),
+    ...[leases.release, leases.releaseByDelete].map((call) =>
+      route(call, async ({ namespace, workerId, body, visit, receipt: sent }) => {
+        const receipt = await receipts.verified(namespace, sent);
+        const { stored } = lookAt(namespace, workerId, body.fence);
+        const fence = await fenceOf(body.fence, workerId, receipt, stored);
+        const used = await usageOf(namespace, body, async () => (await stored()).from);
+        const { token, now = clock.now(), turn, nextTurn, sentTurns } = body;
+        const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
+        const answer = await registry.release({ ...key, clock: now, used });
+        if (answer.outcome === "lost") throw await refused(key, answer);
+        known.delete(`${namespace}/${workerId}`);
+        if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
+        log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
+      }),
+    ),
   ];
 }
 

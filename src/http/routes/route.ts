@@ -26,6 +26,9 @@ export interface Route extends Call<unknown, unknown, unknown> {
   readonly run: (visit: Visit) => Promise<AnswerParts>;
 }
 
+/** A page for people, which no description has. */
+export type PageRoute = Omit<Route, "operation">;
+
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
 const plainInteger = /^-?(?:0|[1-9]\d{0,15})$/;
 const workerPath = parameters({ workerId });

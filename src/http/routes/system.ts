@@ -6,6 +6,7 @@ import { presentNamespace } from "../../rule/namespace.ts";
 import type { EventStreams } from "../monitoring/event-streams.ts";
 import type { Metrics } from "../monitoring/metrics.ts";
 import type { AppContext } from "./context.ts";
+import { version } from "../../assets.ts";
 import { openapi } from "../../api/openapi.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { tellable } from "../../serving/failure.ts";
@@ -74,7 +75,7 @@ export function systemRoutes(
     }),
 
     rawRoute(description, async ({ visit }) => {
-      described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], hasTokens)));
+      described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], { version: version(), hasTokens })));
       const { headers } = described;
       // A proxy that packs answers makes their tags weak.
       const isKnown = visit.request.headers.get("if-none-match")?.replace(/^W\//, "") === headers["etag"];

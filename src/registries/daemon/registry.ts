@@ -115,7 +115,9 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     const { namespace, workerId, fence, token, clock: now, used, receipt } = request;
     const usage = used && { until: used.until, ...checkpointJson(used.checkpoint), ...recentsJson(used.recents) };
     const body = { token, fence, now, ...turnsJson(request), ...usage };
-    return orLost(reply(leases.release, { namespace, workerId }, { body, receipt }), () => ({ outcome: "released" }));
+    return orLost(reply(leases.releaseByDelete, { namespace, workerId }, { body, receipt }), () => ({
+      outcome: "released",
+    }));
   }
 
   return {
