@@ -1,0 +1,22 @@
+// Writes clients/vectors from our own code: `npm run vectors`. test/unit/vectors.test.ts fails where a file differs.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeVectors } from "../test/support/vectors.ts";
+import { root } from "./setup.mjs";
+
+for (const [file, vectors] of Object.entries(await makeVectors())) {
+  writeFileSync(join(root, "clients/vectors", file), `${printed(vectors, "")}\n`);
+}
+
+/** JSON whose objects and lists stand on one line where they fit: so a case is a few lines. */
+function printed(value, indent) {
+  const flat = JSON.stringify(value);
+  if (flat.length + indent.length <= 120 || typeof value !== "object") return flat;
+  const inner = `${indent}  `;
+  const parts = Array.isArray(value)
+    ? value.map((part) => printed(part, inner))
+    : Object.entries(value).map(([name, part]) => `${JSON.stringify(name)}: ${printed(part, inner)}`);
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  return `${open}\n${parts.map((part) => inner + part).join(",\n")}\n${indent}${close}`;
+}
