@@ -10,6 +10,7 @@ import { mariadbMissing, MariadbServer } from "../support/mariadb.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";
 import { redisMissing, RedisServer } from "../support/redis.ts";
 import { Secrets } from "../support/secrets.ts";
+import { RawClient, request } from "../support/resp.ts";
 import { freePort } from "../support/servers.ts";
 import { ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -299,11 +300,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guard
       const tokens = sandbox.tokens(`${admin} admin`, `${worker} worker`);
       const { certificate } = makeCertificates(sandbox.work);
       expect(await listen({}, ["init", "--new", "--registry", far])).toEqual([0]);
-      const serving = ["daemon", "--registry", far, "--listen", "127.0.0.1:0"];
+      const serving = ["daemon", "--registry", far, "--listen", "127.0.0.1:0", "--resp", "127.0.0.1:0"];
       const daemon = sandbox.start([...serving, "--tokens", tokens, "--json"]);
       const first = await daemon.line();
       secrets.note("daemon", first);
-      const { url } = JSON.parse(first) as { url: string };
+      const { url, resp } = JSON.parse(first) as { url: string; resp: string };
       const ask = async (method: string, path: string, token: string, body?: object): Promise<string> => {
         const headers = { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
         const response = await fetch(url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) });
@@ -359,6 +360,23 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a daemon on a guard
         for (const token of [admin, worker, wrong.replace(":", "")]) await hear("GET", path, token);
       }
       secrets.add(wrong.replace(":", ""));
+      const client = await RawClient.open(resp);
+      const words = [
+        ["AUTH", wrong],
+        ["AUTH", worker, wrong],
+        ["HELLO", "3", "AUTH", worker, wrong],
+        ["AUTH", wrong, worker],
+        ["GET", "default"],
+        ["CLIENT", "INFO"],
+        ["HELLO", worker],
+        ["INFO"],
+      ];
+      for (const [i, asked] of words.entries()) {
+        client.send(request(...asked) + request("ECHO", `${i} heard`));
+        await client.until(() => client.received.includes(`${i} heard`));
+      }
+      secrets.note("the Redis protocol", client.received);
+      client.socket.destroy();
       const env = { SNOWLEASE_TOKEN: admin, SNOWLEASE_REGISTRY: url };
       await listen(
         env,
