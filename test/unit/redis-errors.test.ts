@@ -36,6 +36,8 @@ describe("what a Redis answers with", () => {
     ["NONSENSE workerId:window:7 until abc" + inScript, "SCHEMA_INCOMPATIBLE", false],
     ["ERR NONSENSE workerId:window:7 until abc" + inScript, "SCHEMA_INCOMPATIBLE", false],
     ["ERR unknown command", "REGISTRY_UNAVAILABLE", false],
+    ["ERR unknown command 'EVALSHA': this is Snowlease; it has GET.", "CONFIG_INVALID", false],
+    ["ERR unknown command 'SENTINEL': this is Snowlease; it has GET.", "CONFIG_INVALID", false],
     ["constructor", "REGISTRY_UNAVAILABLE", false],
     ["", "REGISTRY_UNAVAILABLE", false],
   ] as const)("%s: %s", (message, code, again) => {

@@ -14,6 +14,7 @@ import { Metrics } from "../../src/http/monitoring/metrics.ts";
 import type { TlsFiles } from "../../src/serving/certificates.ts";
 import { AnswerMemory } from "../../src/serving/answer-memory.ts";
 import { Connections } from "../../src/serving/connections.ts";
+import { openRegistry, parseAddress } from "../../src/registries/index.ts";
 import { memoryRegistry } from "../../src/testing.ts";
 import { makeCertificates } from "../support/certificates.ts";
 import { idsIn, RawClient, request } from "../support/resp.ts";
@@ -432,6 +433,18 @@ test("a drain answers the read requests, and accepts no more connections", async
   expect(await idle.end()).toBe("");
   await closed;
   await expect(RawClient.open(daemon.resp ?? "")).rejects.toThrow();
+});
+
+test("a program that takes its address for that of a Redis is told what it is", async () => {
+  const daemon = await start();
+  const registry = await openRegistry(parseAddress(daemon.resp ?? ""), { operationTimeout: 60_000 });
+  try {
+    const what = /is a Snowlease daemon, .* such as http:\/\/HOST:7070\.$/;
+    await expect(registry.describe("orders")).rejects.toThrow(what);
+    await expect(registry.ping()).rejects.toThrow(what);
+  } finally {
+    await registry.close();
+  }
 });
 
 test("a Unix socket is for its owner and group", async () => {

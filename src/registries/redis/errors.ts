@@ -32,6 +32,12 @@ const noSentinel: RedisErrorMeaning = {
   advice: "name the sentinels, or write redis: and the address of the primary",
 };
 
+const daemonOfOurs: RedisErrorMeaning = {
+  code: "CONFIG_INVALID",
+  says: "is a Snowlease daemon, which makes IDs in the Redis protocol, and leases worker IDs over HTTP",
+  advice: "write the address where it listens for HTTP, such as http://HOST:7070",
+};
+
 const noPrimary: RedisErrorMeaning = {
   code: "CONFIG_INVALID",
   says: "watches no primary of the name behind it in the registry URL",
@@ -193,6 +199,7 @@ function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
   if (/The user executing the script|ACL failure in script/.test(message)) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;
   if (message.includes("cluster support disabled")) return noCluster;
+  if (message.includes("this is Snowlease")) return daemonOfOurs;
   if (/unknown command '?sentinel\b/i.test(message)) return noSentinel;
   if (message.includes("No such master with that name")) return noPrimary;
   // A script that passes an error on puts a word before it.
