@@ -499,7 +499,26 @@ class Excuses {
     const after = answers.find(({ sent }) => sent > restored.end);
     if (!wasForgotten || after === undefined) return false;
     const isWrong = after.heard === "renewed" || (after.heard === "lost cloned" && copied.size === 0);
-    return isWrong && this.#wordAfter(restored) > after.time + promptly;
+    return isWrong && Math.min(this.#wordAfter(restored), this.#lateWordOf(restored)) > after.time + promptly;
+  }
+
+  /**
+   * When a holder was first told of this restore, though it had asked before: a request that waits while the store is put back may be answered
+   * by the older copy, and the quarantine may have passed when the next one is sent.
+   */
+  #lateWordOf(restored: Restored): number {
+    const earlier = [
+      ...this.#restored.filter(({ begin }) => begin < restored.begin).map(({ served }) => served + longestQuarantine),
+      ...(this.#incidents?.restarts ?? []).filter((each) => each < restored.begin).map((each) => each + longestDoubt),
+    ];
+    // An earlier quarantine may have been meant.
+    const since = Math.max(-Infinity, ...earlier);
+    const answers = this.#lives.flatMap((life) => life.answers);
+    return first(
+      answers.filter(
+        ({ heard, sent, time }) => heard === "quarantine" && time >= restored.end && sent >= since && sent < Infinity,
+      ),
+    );
   }
 
   /** When a holder was first told after a restore, of whichever one. */

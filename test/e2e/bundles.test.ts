@@ -150,7 +150,7 @@ describe("the library in one file", () => {
       beforeAll(async () => {
         await bundle(withDrivers, bundler);
         alone.copy(withDrivers.path("out"), "out");
-      }, 2 * minutes);
+      });
 
       for (const { name, missing, start } of stores) {
         test.skipIf(missing !== undefined)(`it leases from ${name}`, async () => {

@@ -22,8 +22,9 @@ const claim = async (_, i) => {
       const answer = await registry.claim({ ...request, clock: Date.now() });
       return answer.outcome === "granted" ? answer.workerId : answer.outcome;
     } catch (error) {
-      // On a busy machine, one try of so many at once may take longer than a clock may be behind.
-      if (error.code !== "CLOCK_SKEW" || tries === 3) throw error;
+      // On a busy machine, one try of so many at once may take longer than a clock may be behind, or than an operation. With its token a claim
+      // is granted once, however often it is asked for.
+      if (!["CLOCK_SKEW", "REGISTRY_UNAVAILABLE"].includes(error.code) || tries === 3) throw error;
     }
   }
 };

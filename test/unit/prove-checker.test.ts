@@ -305,6 +305,16 @@ describe("the checker of the proof suite, where the store was put back", () => {
     },
   );
 
+  test("takes the word of a request that waited while the store was put back, unless another quarantine may be meant", async () => {
+    const life = [...forgotten, heard("renewed", 3000)];
+    const waited: Life = [{ heard: "quarantine", sent: 190, time: 700 }];
+    expect(await judged(life, waited)).toEqual({});
+    const before = { copied: -50, begin: 10, end: 20, served: 20, wall: start + 10 };
+    const twice = { ...restored, restores: [before, ...restored.restores] };
+    expect(await flawsOf([life, waited], undefined, twice)).toEqual({ unnoticed: 1 });
+    expect(await flawsOf([life, waited], undefined, { ...restored, restarts: [10] })).toEqual({ unnoticed: 1 });
+  });
+
   test("finds a lease that was lost as forgotten, though the store never forgot it", async () => {
     const loss: Life = [{ left: "own will" }, { left: "lost", reason: "forgotten", fence: 5, time: 500 }];
     expect(await judged([...forgotten, ...loss])).toEqual({});
