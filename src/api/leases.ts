@@ -100,7 +100,11 @@ const holderClock = time.describe("The holder's wall clock.");
 const turn = text(64);
 
 const turns = {
-  turn: turn.describe("The turn of the last renewal's answer. Default: none, as before the first renewal.").optional(),
+  turn: turn
+    .describe(
+      "The turn of the last renewal's answer. Default: none. Before the first one is answered, it is not looked at.",
+    )
+    .optional(),
   nextTurn: turn
     .describe(
       "Random, drawn for this renewal, other than `turn`, and the same until its answer arrives: the `turn` of the request after it.",
@@ -117,7 +121,7 @@ const turns = {
 const exampleToken = "6c84fb90a12b4b0f9d1c2b3a4f5e6d70";
 const exampleTurns = ["90d2c6b1f4a84c7e8a5d3b2c1f0e9d8c", "0f1e2d3c4b5a69788796a5b4c3d2e1f0"] as const;
 const exampleWindow = {
-  from: 1_700_000_000_000,
+  from: 1_699_999_990_000,
   until: 1_700_000_060_000,
   clock: 1_700_000_000_001,
   renewAfterMs: 20_000,
@@ -128,7 +132,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
   path: "/v1/:namespace/leases",
   operation: "claimLease",
   about:
-    "Grants a window. IDs carry only ticks that lie wholly in [from, until), and nothing else is needed for them to be unique. Draw a `token` for each claim: while no answer comes, the same request gets the same grant. `from` may be later than `now`: wait for it.",
+    "Grants a window. IDs carry only ticks that lie wholly in [from, until), and nothing else is needed for them to be unique. Draw a `token` for each claim: while no answer comes, the same request gets the same grant. `from` mostly lies before `now`, by up to the namespace's `maxClockSkew`; where it is later, wait for it.",
   example: {
     body: { token: exampleToken, now: 1_700_000_000_000, host: "app-1", pid: 4711, continues: false },
     answer: {

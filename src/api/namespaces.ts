@@ -88,7 +88,8 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
   method: "POST",
   path: "/v1/:namespace/quarantine/end",
   operation: "endQuarantine",
-  summary: "Your word that every window has passed which the registry forgot: grants and renewals go on",
+  summary:
+    "Your word that every window has passed which the registry forgot: grants and renewals go on, after twice `maxClockSkew`",
   access: "admin",
   body: request({ era: text(128).describe("The era of the namespace, as it was read: no other quarantine is ended.") }),
   // Where a registry has only a note of a quarantine, there is no namespace.

@@ -97,7 +97,7 @@ export function openapi(calls: readonly AnyCall[], { version, hasTokens }: Descr
       version,
       description:
         "Worker IDs for Snowflake IDs, leased for windows of embedded time. Times are Unix ms, IDs are strings, other numbers are integers of at most 53 bits. The daemon ignores " +
-        "unknown fields of a body; a name that is near a known one is refused (400). Later versions may answer with more fields. " +
+        "unknown fields of a body; a name that differs from one of that call by a letter or two is refused (400). Later versions may answer with more fields. " +
         "`version` is the daemon's own, for people: a client need not ask for it, since an older daemon leaves out what it does not know, and answers 404 or 405 to a call that it does not have. Every error is a " +
         "Problem. Besides those listed: 304 for the `ETag` of an answer that has one, 405 for a method that a path does not have, with `Allow`; 400, 408, 417 or 431 for what " +
         "cannot be read as a request, after which the connection ends. Where an operation names roles in its `security`, it takes a " +

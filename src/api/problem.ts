@@ -57,9 +57,16 @@ export const anyProblem: Schema<Omit<Problem, "code"> & { readonly code: string 
     .describe(codeText),
   retryAfterMs: z
     .number()
-    .describe("After how many ms the same request may succeed; absent where waiting does not help.")
+    .describe(
+      "After how many ms the same request may succeed; absent where that is not known, or waiting does not help.",
+    )
     .optional(),
-  details: z.record(z.string(), z.unknown()).describe("Facts of the error, by its code.").optional(),
+  details: z
+    .record(z.string(), z.unknown())
+    .describe(
+      "Facts of the error, by its code. Of LEASE_LOST: `reason`, and `doubt` (`from`, `until`) where the registry knows in which span other IDs may equal those of the lease.",
+    )
+    .optional(),
 });
 
 const statusCodes: Readonly<Record<number, ErrorCode>> = {

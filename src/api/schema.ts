@@ -97,6 +97,8 @@ export function jsonSchemas(
 
 function adapt({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+  // Of a list that the daemon does not change; there it would mean that no request has it.
+  delete jsonSchema.readOnly;
   if (jsonSchema.type === "integer") jsonSchema.format = isInt32(jsonSchema) ? "int32" : "int64";
 }
 
@@ -114,6 +116,8 @@ function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): stri
   }
   const found = issue.path.reduce<unknown>((part, key) => (part as Record<PropertyKey, unknown>)[key], value);
   // An almost valid value may still be a secret: a token, or a whole body that contains one.
-  if (name === "") return `Expected ${whole} to be a JSON object, got another ${typeof found}.`;
+  if (name === "")
+    return `Expected ${whole} to be a JSON object, got ${Array.isArray(found) ? "a list" : `another ${typeof found}`}.`;
+  if (found === undefined) return `Expected \`${name}\` ${issue.message}, got none.`;
   return `Expected \`${name}\` ${issue.message}, got ${name === "token" ? `another ${typeof found}` : shown(found)}.`;
 }

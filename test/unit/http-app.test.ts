@@ -992,6 +992,8 @@ describe("the daemon itself", () => {
     expect(schema.required).toEqual(["now"]);
     // Fields of newer versions may come in, and go out.
     expect(JSON.stringify(body)).not.toContain('"additionalProperties":false');
+    // Of the request, a client would send nothing of it.
+    expect(JSON.stringify(body)).not.toContain('"readOnly"');
     expect(schema.properties.workerId).toMatchObject({ type: "integer", minimum: 0, maximum: 2 ** 31 - 1 });
     expect(Object.keys(responses)).toEqual(["201", "400", "403", "409", "410", "413", "415", "429", "500", "503"]);
     for (const [path, method, status] of [

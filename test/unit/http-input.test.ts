@@ -11,7 +11,7 @@ const secret = "5ec4e7".repeat(7);
 
 describe("a body that cannot be meant is 400 CONFIG_INVALID, in one line", () => {
   test.each<[what: string, method: string, path: string, body: unknown, detail: RegExp]>([
-    ["no `now`", "POST", "/v1/orders/leases", {}, /`now` to be an integer from 0 to \d+ \(Unix ms\), got `undefined`/],
+    ["no `now`", "POST", "/v1/orders/leases", {}, /`now` to be an integer from 0 to \d+ \(Unix ms\), got none/],
     ["no body", "POST", "/v1/orders/leases", undefined, /`now`/],
     ["not JSON", "POST", "/v1/orders/leases", "{now:1}", /JSON in UTF-8/],
     ["half of it", "POST", "/v1/orders/leases", '{"now":1', /JSON in UTF-8/],

@@ -254,7 +254,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
 }
 
 const losses: Readonly<Record<LossReason, string>> = {
-  taken: "another holder claimed it after its window had passed",
+  taken: "another holder claimed it after its window had passed, or the token is not its present holder's",
   released: "it was given back, or an operator released it",
   forgotten: "the registry went back in time and does not know this claim any more",
   cloned: "a copy of this client has renewed it, or this request names no present turn",
