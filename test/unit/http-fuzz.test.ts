@@ -470,7 +470,15 @@ async function begin(world: World): Promise<void> {
   await send("POST", "/v1/orders/quarantine/end", { era: await eraOf("/v1/orders") });
   await send("PUT", "/v1/gone", { layout: layouts.westid.fingerprint });
   await send("POST", "/v1/gone/remove", { era: await eraOf("/v1/gone"), iKnow: true });
-  for (const path of ["", "/scope", "/workers", "/workers/0", "/workers/0/history", `/ids/${world.ids[0]}`]) {
+  for (const path of [
+    "",
+    "/scope",
+    "/events",
+    "/workers",
+    "/workers/0",
+    "/workers/0/history",
+    `/ids/${world.ids[0]}`,
+  ]) {
     await send("GET", `/v1/orders${path}`, {});
   }
   for (const path of ["/metrics", "/healthz", "/readyz", "/openapi.json"]) await send("GET", path, {});
