@@ -15,7 +15,7 @@ try {
     $redis = new Redis();
     // It stays open for the requests that this process serves next.
     $redis->pconnect($host, (int) $port, 1.0);
-    if ($token !== false) $redis->auth($token);
+    if ($token) $redis->auth($token);
     $id = $redis->get('orders');
     if ($id === false) throw new RedisException($redis->getLastError() ?? 'no ID came');
     // Text: an integer of JavaScript, or a column of 32 bits, would round it.

@@ -36,7 +36,7 @@ const codes: Readonly<Record<RespCode, ErrorCode>> = {
 
 /** Answers the requests of a connection one after the other. */
 export class RespConnection {
-  readonly session: Session;
+  readonly #session: Session;
   readonly #socket: Socket;
   readonly #context: ServerContext;
   readonly #parser = new RequestParser();
@@ -67,7 +67,7 @@ export class RespConnection {
     this.#socket = socket;
     this.#context = context;
     const address = socket.remoteAddress;
-    this.session = new Session(context, {
+    this.#session = new Session(context, {
       address,
       checkWanted: () => this.#checkWanted(),
       present: async () => {
@@ -94,7 +94,7 @@ export class RespConnection {
 
   /** Whether it is idle. One without a token is, whatever it does: it can be ended to make room. */
   get writableFinished(): boolean {
-    if (!this.session.isKnown) return true;
+    if (!this.#session.isKnown) return true;
     return !this.#waits && !this.#parser.isPartial && this.#socket.writableLength === 0;
   }
 
@@ -108,7 +108,7 @@ export class RespConnection {
   /** Looks at the tokens again; ends it where its token is gone. */
   review(): void {
     this.#lastGet = "";
-    if (!this.session.review()) this.destroy();
+    if (!this.#session.review()) this.destroy();
   }
 
   destroy(): void {
@@ -122,7 +122,7 @@ export class RespConnection {
     if (this.#whole !== this.#wholeSeen) this.#partialSince = undefined;
     this.#wholeSeen = this.#whole;
     this.#partialSince = isPartial ? (this.#partialSince ?? now) : undefined;
-    this.#unknownSince = this.session.isKnown ? undefined : (this.#unknownSince ?? now);
+    this.#unknownSince = this.#session.isKnown ? undefined : (this.#unknownSince ?? now);
     if (this.#unknownSince !== undefined && now - this.#unknownSince > token) return true;
     return this.#partialSince !== undefined && now - this.#partialSince > request;
   }
@@ -166,16 +166,16 @@ export class RespConnection {
     try {
       const request = this.#parser.next();
       if (request === undefined) return undefined;
-      const command = commandOf(this.session, request);
+      const command = commandOf(this.#session, request);
       const [name = "", ...args] = request;
       const isGet = command.key === 1 && name.length === 3;
       if (command.open === true) this.#lastGet = "";
       else if (isGet) {
         // Where it is refused, the one before stays.
-        this.#lastNamespace = this.session.admit(args[0] ?? "");
+        this.#lastNamespace = this.#session.admit(args[0] ?? "");
         this.#lastGet = this.#parser.lastText ?? "";
       }
-      if (command.ends !== true) return command.run(this.session, args);
+      if (command.ends !== true) return command.run(this.#session, args);
       this.#end("+OK\r\n");
       return "";
     } catch (error) {
@@ -187,7 +187,7 @@ export class RespConnection {
 
   #answerIds(count: number): string | Promise<string> {
     try {
-      return this.session.answerIds(this.#lastNamespace, count);
+      return this.#session.answerIds(this.#lastNamespace, count);
     } catch (error) {
       return this.#failed(error, count);
     }

@@ -1,8 +1,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createSecureServer, Server as SecureServer } from "node:tls";
-import type { Certificates } from "../serving/certificates.ts";
+import { type Certificates, serverTls } from "../serving/certificates.ts";
 import { keyOf } from "../serving/connections.ts";
-import { minVersion, type ServerLimits, usualLimits } from "../serving/server-limits.ts";
+import { type ServerLimits, usualLimits } from "../serving/server-limits.ts";
 import { RespConnection, type ServerContext } from "./connection.ts";
 
 interface RespServerOptions extends Omit<ServerContext, "idleTimeout"> {
@@ -31,13 +31,7 @@ export class RespServer {
     this.server =
       certificates === undefined
         ? createServer(options)
-        : createSecureServer({
-            ...options,
-            ...certificates,
-            minVersion,
-            requestCert: certificates.ca !== undefined,
-            handshakeTimeout,
-          });
+        : createSecureServer({ ...options, ...serverTls(certificates), handshakeTimeout });
     // First, so that a connection without room is known as such.
     context.connections.watch(this.server);
     const shared = { ...context, idleTimeout };
@@ -61,7 +55,7 @@ export class RespServer {
 
   /** Has connections that are made from now on meet these certificates. */
   renewCertificates(certificates: Certificates): void {
-    if (this.server instanceof SecureServer) this.server.setSecureContext({ ...certificates, minVersion });
+    if (this.server instanceof SecureServer) this.server.setSecureContext(serverTls(certificates));
   }
 
   /** Takes connections no more, answers for so long what was read, ms, then ends what is left. */

@@ -83,10 +83,6 @@ export class Session {
     this.peer = peer;
   }
 
-  get client(): string | undefined {
-    return this.#client;
-  }
-
   /** Whether it may ask for anything but to be known. */
   get isKnown(): boolean {
     return this.context.tokens === undefined || this.#client !== undefined;

@@ -20,6 +20,17 @@ export interface Certificates {
   readonly ca?: string | undefined;
 }
 
+/** Of a TLS server, when it is made and when its certificates are renewed. */
+interface ServerTls extends Certificates {
+  readonly minVersion: "TLSv1.2";
+  readonly requestCert: boolean;
+}
+
+export function serverTls(certificates: Certificates): ServerTls {
+  // Older versions are broken.
+  return { ...certificates, minVersion: "TLSv1.2", requestCert: certificates.ca !== undefined };
+}
+
 const block = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]+-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g;
 
 /**

@@ -18,6 +18,3 @@ export const usualLimits: ServerLimits = {
   keepAliveTimeout: 30_000,
   idleTimeout: 60_000,
 };
-
-/** Older versions of TLS are broken. */
-export const minVersion = "TLSv1.2";

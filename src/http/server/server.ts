@@ -3,10 +3,10 @@ import { createServer as createSecureServer, Server as SecureServer } from "node
 import type { Socket } from "node:net";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import type { App } from "../app.ts";
-import type { Certificates } from "../../serving/certificates.ts";
+import { type Certificates, serverTls } from "../../serving/certificates.ts";
 import { Connections, usualConnections } from "../../serving/connections.ts";
 import { silent } from "../../serving/log.ts";
-import { minVersion, type ServerLimits, usualLimits } from "../../serving/server-limits.ts";
+import { type ServerLimits, usualLimits } from "../../serving/server-limits.ts";
 import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
 import { RequestTurns } from "./turns.ts";
 import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
@@ -45,13 +45,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   const server =
     certificates === undefined
       ? createServer(options)
-      : createSecureServer({
-          ...options,
-          ...certificates,
-          minVersion,
-          requestCert: certificates.ca !== undefined,
-          handshakeTimeout,
-        });
+      : createSecureServer({ ...options, ...serverTls(certificates), handshakeTimeout });
   server.on("connect", ({ socket }: IncomingMessage) => turns.isAhead(socket) && clients.end(socket, "ahead"));
   refuseUnparsed(server, turns);
   const serve = turns.inTurn((request, response) => {
@@ -111,7 +105,7 @@ function endUnused(server: Server): void {
 /** Has connections that are made from now on meet these certificates, and those that rest be made again. */
 export function renewCertificates(server: Server, certificates: Certificates): void {
   if (!(server instanceof SecureServer)) return;
-  server.setSecureContext({ ...certificates, minVersion });
+  server.setSecureContext(serverTls(certificates));
   server.closeIdleConnections();
 }
 
