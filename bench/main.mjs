@@ -23,6 +23,7 @@ const sections = [
   "kubernetes",
   "daemon",
   "resp",
+  "clients",
   "boot",
   "attacks",
   "fleet",

@@ -46,7 +46,11 @@ function filesUnused() {
 }
 
 function commandsUnknown() {
-  const pages = ["README.md", "CONTRIBUTING.md", ...["docs", "examples", "prove", "spec", "test"].flatMap(pagesOf)];
+  const pages = [
+    "README.md",
+    "CONTRIBUTING.md",
+    ...["clients", "docs", "examples", "prove", "spec", "test"].flatMap(pagesOf),
+  ];
   return pages.flatMap((page) =>
     [...readFileSync(join(root, page), "utf8").matchAll(/npm run ([\w:]+)/g)]
       .filter(([, name]) => !Object.hasOwn(manifest.scripts, name))

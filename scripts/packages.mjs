@@ -15,6 +15,7 @@ export const gatePackages = {
   "mariadb-server-core": "/usr/sbin/mariadbd",
   openssl: "/usr/bin/openssl",
   postgresql: "/usr/lib/postgresql/*/bin/initdb",
+  python3: "/usr/bin/python3",
   "redis-server": "/usr/bin/redis-server",
   spin: "/usr/bin/spin",
   sqlite3: "/usr/bin/sqlite3",
@@ -32,6 +33,5 @@ export const allPackages = {
   pgbouncer: "/usr/sbin/pgbouncer",
   "php-cli": "/usr/bin/php",
   "php-redis": "/usr/lib/php/*/redis.so",
-  python3: "/usr/bin/python3",
   "python3-venv": "/usr/lib/*/ensurepip/__init__.py",
 };

@@ -13,9 +13,15 @@ import { snippetFolder, writeSnippet } from "../support/snippets.ts";
 const run = promisify(execFile);
 const pages = documentation();
 const blocks = pages.flatMap((page) => page.blocks);
-const others = ["CONTRIBUTING.md", "test/bugs.md", "examples/README.md", "prove/README.md", "spec/README.md"].map(
-  readPage,
-);
+const others = [
+  "CONTRIBUTING.md",
+  "clients/python/README.md",
+  "clients/vectors/README.md",
+  "examples/README.md",
+  "prove/README.md",
+  "spec/README.md",
+  "test/bugs.md",
+].map(readPage);
 
 /** Why a block is not run here. The list is to stay short, and each to be a good reason. */
 const unrun: Readonly<Record<string, string>> = {

@@ -1,10 +1,9 @@
 import { spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { defaultLayout } from "../../src/id/layout.ts";
-import { cliFile, type CliProcess, Sandbox, until } from "../support/cli.ts";
+import { cliFile, type CliProcess, until } from "../support/cli.ts";
+import { ClientSandbox } from "../support/client-sandbox.ts";
 import { type DaemonProcess, startDaemonProcess } from "../support/daemon-process.ts";
 import { freePort } from "../support/servers.ts";
 import { examplesFolder, expectAudited, Maker, programOf, startExample } from "../support/examples.ts";
@@ -17,31 +16,10 @@ function has(program: string): boolean {
   return isThere;
 }
 
-let sandbox: Sandbox;
+let sandbox: ClientSandbox;
 beforeEach(() => {
-  sandbox = new Sandbox();
+  sandbox = new ClientSandbox();
 });
-
-async function startDaemon(...flags: string[]): Promise<DaemonProcess> {
-  const daemon = await startDaemonProcess(sandbox.registry, 0, flags);
-  onTestFinished(async () => void (await daemon.end("SIGKILL")));
-  return daemon;
-}
-
-interface Worker {
-  readonly workerId: number;
-  readonly until: number;
-  readonly clean: boolean;
-  readonly instance: string;
-}
-
-/** What the registry has on record, but for the daemon itself. */
-async function workers(): Promise<Worker[]> {
-  const all = JSON.parse(await sandbox.read(["workers", "--json", "--registry", sandbox.registry])) as Worker[];
-  return all.filter(({ instance }) => instance !== "daemon");
-}
-
-const timeOf = (id: string): number => defaultLayout.decompose(BigInt(id)).timestamp;
 
 describe.skipIf(!has("php"))("the page in PHP", () => {
   /** A process, which serves one short request after the other. */
@@ -77,110 +55,12 @@ describe.skipIf(!has("php"))("the page in PHP", () => {
   });
 });
 
-describe.skipIf(!has("python3"))("the Python client", () => {
-  const maker = (name: string, url: string, ...args: string[]): Maker =>
-    new Maker(sandbox, name, [...programOf("client.py"), ...args], { SNOWLEASE_REGISTRY: url });
-
-  test("two at once, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
-    const { url } = await startDaemon();
-    const [killed, other] = [maker("killed", url, "0", "1"), maker("other", url, "0", "1")];
-    await Promise.all([killed.made(200), other.made(200)]);
-    await killed.process.kill();
-    const next = maker("next", url, "50000");
-    expect(await next.process.ended).toMatchObject({ code: 0, stderr: "" });
-    other.process.signal("SIGTERM");
-    expect(await other.process.ended).toMatchObject({ code: 0, stderr: "" });
-    expect((await workers()).filter(({ clean }) => clean)).toHaveLength(2);
-    expect(next.ids()).toHaveLength(50_000);
-    await expectAudited(sandbox, url, [...killed.ids(), ...other.ids(), ...next.ids()]);
-  });
-
-  test("stops at the end of its window while nobody answers, and goes on when a daemon does", async () => {
-    const daemon = await startDaemon("--window", "2s");
-    const client = maker("ids", daemon.url, "0", "1");
-    await client.made(100);
-    await daemon.end("SIGKILL");
-    const [before] = await workers();
-    await until(() => Date.now() > (before?.until ?? 0));
-    expect(client.ids().every((id) => timeOf(id) < (before?.until ?? 0))).toBe(true);
-    const again = await startDaemonProcess(sandbox.registry, daemon.port);
-    onTestFinished(async () => void (await again.end("SIGKILL")));
-    await until(() => timeOf(client.ids().at(-1) ?? "0") > (before?.until ?? 0));
-    await again.end("SIGKILL");
-    // Now for good: it waits for 5 s, and gives up.
-    expect(await client.process.ended).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining("window has passed") as string,
-    });
-    await expectAudited(sandbox, sandbox.registry, client.ids());
-  });
-
-  test("ends when its worker ID is taken away", async () => {
-    const { url } = await startDaemon("--window", "2s");
-    const client = maker("ids", url, "0", "1");
-    await client.made(50);
-    const [held] = await workers();
-    await sandbox.read(["release", String(held?.workerId), "--force", "--registry", url]);
-    expect(await client.process.ended).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^LEASE_LOST: /) as string,
-    });
-    await expectAudited(sandbox, url, client.ids());
-  });
-
-  test("serves threads, refuses a forked child, and one that was closed makes nothing", async () => {
-    const { url } = await startDaemon();
-    const script = `
-import os, sys, threading
-sys.dont_write_bytecode = True
-sys.path.insert(0, ${JSON.stringify(examplesFolder)})
-from client import Snowflake
-with Snowflake(${JSON.stringify(url)}) as ids:
-    made = [[] for _ in range(4)]
-    threads = [threading.Thread(target=lambda own=own: own.extend(ids.next_id() for _ in range(5000))) for own in made]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    child = os.fork()
-    if child == 0:
-        try:
-            ids.next_id()
-        except RuntimeError:
-            ids.close()
-            os._exit(7)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    made.append([ids.next_id()])
-try:
-    ids.next_id()
-except RuntimeError:
-    print(*[id for own in made for id in own], sep="\\n")
-`;
-    const running = sandbox.started(spawn("python3", ["-c", script], sandbox.surroundings()));
-    const { code, stdout, stderr } = await running.ended;
-    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-    const ids = stdout.trim().split("\n");
-    expect(ids).toHaveLength(20_001);
-    await expectAudited(sandbox, url, ids);
-  });
-
-  test("shows a token, and is refused without", async () => {
-    const tokens = join(sandbox.work, "tokens");
-    writeFileSync(tokens, `${createHash("sha256").update("secret").digest("hex")} worker\n`, { mode: 0o600 });
-    const { url } = await startDaemon("--tokens", tokens);
-    const env = { SNOWLEASE_REGISTRY: url, SNOWLEASE_TOKEN: "secret" };
-    expect(await startExample(sandbox, "client.py", ["3"], env).ended).toMatchObject({ code: 0 });
-    expect(await startExample(sandbox, "ids.sh", ["3"], env).ended).toMatchObject({ code: 0, stderr: "" });
-    const refused = startExample(sandbox, "client.py", ["3"], { SNOWLEASE_REGISTRY: url });
-    expect(await refused.ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/^UNAUTHORIZED: /) as string });
-  });
-});
-
 describe.skipIf(!has("curl"))("the shell clients", () => {
   const start = (name: string, url: string, ...args: string[]): CliProcess =>
     startExample(sandbox, name, args, { SNOWLEASE_REGISTRY: url, SNOWLEASE_WINDOW: "10s" });
 
   test("ids.sh prints what the daemon makes, in any format, and its refusals", async () => {
-    const { url } = await startDaemon();
+    const { url } = await sandbox.startDaemon();
     const { code, stdout, stderr } = await start("ids.sh", url, "1000").ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const ids = stdout.trim().split("\n");
@@ -193,22 +73,30 @@ describe.skipIf(!has("curl"))("the shell clients", () => {
     });
   });
 
+  test("ids.sh shows a token, and is refused without", async () => {
+    const { url } = await sandbox.startDaemon(0, "--tokens", sandbox.tokens("secret worker"));
+    const env = { SNOWLEASE_REGISTRY: url, SNOWLEASE_TOKEN: "secret" };
+    expect(await startExample(sandbox, "ids.sh", ["3"], env).ended).toMatchObject({ code: 0, stderr: "" });
+    const refused = await startExample(sandbox, "ids.sh", ["3"], { SNOWLEASE_REGISTRY: url }).ended;
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("token") as string });
+  });
+
   test("lease.sh: two programs have two worker IDs, and their exit codes and signals are passed through", async () => {
-    const { url } = await startDaemon();
+    const { url } = await sandbox.startDaemon();
     const program = ["sh", "-c", "echo $WORKER_ID; read line; exit 7"];
     const [one, two] = [
       start("lease.sh", url, ...program),
       start("lease.sh", url, "sh", "-c", "echo $WORKER_ID; exec sleep 100"),
     ];
     const held = [Number(await one.line()), Number(await two.line())];
-    expect((await workers()).map(({ workerId }) => workerId)).toEqual(held.toSorted((a, b) => a - b));
+    expect((await sandbox.workers()).map(({ workerId }) => workerId)).toEqual(held.toSorted((a, b) => a - b));
     two.signal("SIGTERM");
     expect((await two.ended).code).toBe(143);
     // Its stdin is nobody's: a shell gives a program in the background an empty one.
     expect((await one.ended).code).toBe(7);
     const states = await sandbox.read(["workers", "--json", "--registry", url]);
     expect(states).not.toContain('"state":"live","host":"vm"');
-    expect((await workers()).map(({ clean }) => clean)).toEqual([false, false]);
+    expect((await sandbox.workers()).map(({ clean }) => clean)).toEqual([false, false]);
   });
 
   test.each([
@@ -216,21 +104,21 @@ describe.skipIf(!has("curl"))("the shell clients", () => {
     [
       "that is taken away",
       async (daemon: DaemonProcess) => {
-        const [held] = await workers();
+        const [held] = await sandbox.workers();
         await sandbox.read(["release", String(held?.workerId), "--force", "--registry", daemon.url]);
       },
     ],
   ])(
     "lease.sh stops a program before the end of the window of a lease %s, by force where it does not listen",
     async (_, end) => {
-      const daemon = await startDaemon();
+      const daemon = await sandbox.startDaemon();
       const file = join(sandbox.work, "times");
       const script = `trap '' TERM; while date +%s%3N >> ${file}; do sleep 0.05; done`;
       const running = start("lease.sh", daemon.url, "sh", "-c", script);
-      await until(async () => (await workers()).length > 0);
+      await until(async () => (await sandbox.workers()).length > 0);
       await end(daemon);
       expect((await running.ended).code).toBe(137);
-      const [record] = await workers();
+      const [record] = await sandbox.workers();
       const last = Number(readFileSync(file, "utf8").trim().split("\n").at(-1));
       expect(last).toBeGreaterThan(0);
       expect(last).toBeLessThan(record?.until ?? 0);
@@ -259,7 +147,7 @@ describe.skipIf(!has("java"))("WestId.java", () => {
   test("is stopped when its lease is taken away, and has made nothing outside of its window", async () => {
     const running = maker("ids", "0");
     await running.made(1000);
-    const [held] = await workers();
+    const [held] = await sandbox.workers();
     await sandbox.read(["release", String(held?.workerId), "--force", "--registry", sandbox.registry]);
     expect((await running.process.ended).code).toBe(4);
     await expectAudited(sandbox, sandbox.registry, running.ids());

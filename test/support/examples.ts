@@ -21,8 +21,6 @@ export function programOf(name: string): readonly [string, ...string[]] {
   switch (basename(name).split(".").at(-1)) {
     case "ts":
       return [process.execPath, "--import", tsx, file];
-    case "py":
-      return ["python3", file];
     case "sh":
       return ["sh", file];
     case "java":

@@ -4,12 +4,13 @@ import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** Whether Python is there, in this version or a newer one. Where it may be left out it is said aloud, and never under CI. */
-export function hasPython(minor: number): boolean {
-  const check = `import ensurepip, sys, venv; sys.exit(sys.version_info < (3, ${minor}))`;
+/** Whether Python is there, in this version or a newer one, with these modules. Where it may be left out it is said aloud, and never under CI. */
+export function hasPython(minor: number, modules: readonly string[] = ["ensurepip", "venv"]): boolean {
+  const check = `import ${["sys", ...modules].join(", ")}; sys.exit(sys.version_info < (3, ${minor}))`;
   const isThere = spawnSync("python3", ["-c", check], { stdio: "ignore" }).status === 0;
-  if (!isThere && process.env["CI"] !== undefined) throw new Error(`Python 3.${minor} with venv is not installed.`);
-  if (!isThere) console.warn(`NOT RUN: tests with Python, of which 3.${minor} with venv is not installed.`);
+  const what = [`Python 3.${minor}`, ...modules].join(" with ");
+  if (!isThere && process.env["CI"] !== undefined) throw new Error(`${what} is not installed.`);
+  if (!isThere) console.warn(`NOT RUN: tests with Python, since ${what} is not installed.`);
   return isThere;
 }
 

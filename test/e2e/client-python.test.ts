@@ -1,0 +1,385 @@
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { makeCertificates } from "../support/certificates.ts";
+import { type CliProcess, until } from "../support/cli.ts";
+import { ClientSandbox, timeOf, workerOf } from "../support/client-sandbox.ts";
+import { expectAudited, Maker } from "../support/examples.ts";
+import { hasPython, pythonPackages } from "../support/python.ts";
+
+const client = fileURLToPath(new URL("../../clients/python", import.meta.url));
+const programs = fileURLToPath(new URL("../support/python", import.meta.url));
+const packages = [
+  "pytest==9.2.0",
+  "mypy==2.4.1",
+  "build==1.6.1",
+  "hatchling==1.33.0",
+  "gunicorn==27.0.1",
+  "celery==5.7.0",
+  "flask==3.1.3",
+  "gevent==26.9.0",
+  "ruff==0.17.6",
+];
+
+const readme = readFileSync(join(client, "README.md"), "utf8");
+let tools: string;
+let sandbox: ClientSandbox;
+
+const environment = (registry: string): Record<string, string> => ({
+  SNOWLEASE_REGISTRY: registry,
+  PYTHONPATH: `${join(client, "src")}:${programs}`,
+  PYTHONDONTWRITEBYTECODE: "1",
+});
+
+function maker(name: string, registry: string, ...command: readonly string[]): Maker {
+  return new Maker(sandbox, name, [join(tools, "python"), ...command], environment(registry));
+}
+
+/** A program that makes an ID each millisecond, until it is stopped. */
+const endless = ["-m", "snowlease", "0", "1"];
+
+/** Runs a program of the tools in a folder; it has to succeed. */
+function run(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): string {
+  const surroundings = { PATH: process.env["PATH"] ?? "", HOME: sandbox.work, TMPDIR: join(sandbox.folder, "tmp") };
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    cwd,
+    env: { ...surroundings, ...env },
+    encoding: "utf8",
+  });
+  expect({ status, said: status === 0 ? "" : `${stdout}${stderr}` }).toEqual({ status: 0, said: "" });
+  return stdout;
+}
+
+async function runScript(registry: string, script: string): Promise<{ code: number; stdout: string; stderr: string }> {
+  const surroundings = sandbox.surroundings(environment(registry));
+  return sandbox.started(spawn(join(tools, "python"), ["-c", script], surroundings)).ended;
+}
+
+describe.skipIf(!hasPython(10))("the Python client", { timeout: 300_000 }, () => {
+  beforeAll(() => {
+    tools = pythonPackages(...packages);
+  }, 300_000);
+  beforeEach(() => {
+    sandbox = new ClientSandbox();
+  });
+
+  test("is formatted, and has the types that it says", () => {
+    const code = ["src", "tests", programs, fileURLToPath(new URL("../../bench/clients/python", import.meta.url))];
+    const settings = ["--no-cache", "--config", "pyproject.toml"];
+    run(join(tools, "ruff"), ["check", ...settings, ...code], client);
+    run(join(tools, "ruff"), ["format", "--check", ...settings, ...code], client);
+    run(join(tools, "mypy"), ["--strict", "--cache-dir", join(sandbox.work, "mypy"), "src/snowlease"], client);
+  });
+
+  test("passes its own tests as the wheel that users get", () => {
+    const [wheels, fresh] = [join(sandbox.work, "wheels"), join(sandbox.work, "fresh")];
+    run(join(tools, "python"), ["-m", "build", "--wheel", "--no-isolation", "--outdir", wheels, client], sandbox.work);
+    run("python3", ["-m", "venv", "--without-pip", fresh], sandbox.work);
+    const [wheel = ""] = readdirSync(wheels);
+    expect(wheel).toMatch(/^snowlease-[0-9.]+-py3-none-any\.whl$/);
+    const python = join(fresh, "bin/python");
+    run(
+      join(tools, "pip"),
+      ["--python", python, "install", "-q", "--no-index", "--no-deps", join(wheels, wheel)],
+      sandbox.work,
+    );
+    const where = run(python, ["-c", "import snowlease; print(snowlease.__path__[0])"], sandbox.work).trim();
+    expect(where.startsWith(fresh)).toBe(true);
+    expect(readdirSync(where)).toContain("py.typed");
+    const own = { PYTHONPATH: join(where, ".."), PYTHONDONTWRITEBYTECODE: "1" };
+    run(join(tools, "pytest"), ["-q", "tests"], client, own);
+  });
+
+  test("does what its README shows: the first lines, and a service of Flask under gunicorn, which answers 503 while it has no ID", async () => {
+    const [lines = "", service = ""] = [...readme.matchAll(/^```python\n(.*?)^```$/gms)].map(([, code]) => code);
+    const daemon = await sandbox.startDaemon();
+    const shown = lines
+      .replace("http://127.0.0.1:7070", daemon.url)
+      .replaceAll(/^(ids\.(?:next|lease).*?) +#/gm, "print($1) #");
+    const { code, stdout, stderr } = await runScript("", shown);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(/^\d{19}\n[0-9A-Za-z]{11}\n\d+\n$/);
+
+    writeFileSync(join(sandbox.work, "service.py"), service);
+    const socket = join(sandbox.work, "web.sock");
+    const gunicorn = await startGunicorn(daemon.url, socket, ["--workers", "2", "service:app"]);
+    const post = async (): Promise<string> => {
+      const args = ["-s", "-i", "-X", "POST", "--unix-socket", socket, "http://localhost/orders"];
+      return (await sandbox.started(spawn("curl", args)).ended).stdout;
+    };
+    const ids = await Promise.all(
+      Array.from({ length: 50 }, async () => /"id":\s*"(\d+)"/.exec(await post())?.[1] ?? "none"),
+    );
+    await expectAudited(sandbox, daemon.url, ids, "orders");
+    gunicorn.signal("SIGTERM");
+    await gunicorn.ended;
+
+    await daemon.end("SIGKILL");
+    const again = await startGunicorn(daemon.url, socket, ["--workers", "2", "service:app"]);
+    const refused = await post();
+    expect(refused).toMatch(/^HTTP\/1.1 503 .*^retry-after: 1\r\n.*REGISTRY_UNAVAILABLE/ims);
+    again.signal("SIGTERM");
+    await again.ended;
+  });
+
+  test("two at once, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
+    const { url } = await sandbox.startDaemon();
+    const [killed, other] = [maker("killed", url, ...endless), maker("other", url, ...endless)];
+    await Promise.all([killed.made(200), other.made(200)]);
+    await killed.process.kill();
+    const next = maker("next", url, "-m", "snowlease", "50000");
+    expect(await next.process.ended).toMatchObject({ code: 0, stderr: "" });
+    other.process.signal("SIGTERM");
+    expect(await other.process.ended).toMatchObject({ code: 0, stderr: "" });
+    expect((await sandbox.workers()).filter(({ clean }) => clean)).toHaveLength(2);
+    expect(next.ids()).toHaveLength(50_000);
+    await expectAudited(sandbox, url, [...killed.ids(), ...other.ids(), ...next.ids()]);
+  });
+
+  test("processes, their threads and their forks make no ID twice while daemons are killed and started again", async () => {
+    const daemons = [await sandbox.startDaemon(0, "--window", "3s"), await sandbox.startDaemon(0, "--window", "3s")];
+    const list = daemons.map(({ url }) => url).join(",");
+    const command = [join(programs, "crew.py"), "3", "3", "2000"];
+    const crews = [1, 2, 3].map((n) => maker(`crew-${n}`, list, ...command));
+    for (let turn = 0; turn < 3; turn++) {
+      for (const [at, daemon] of daemons.entries()) {
+        await daemon.end("SIGKILL");
+        daemons[at] = await sandbox.startDaemon(daemon.port, "--window", "3s");
+      }
+    }
+    for (const crew of crews) expect(await crew.process.ended).toMatchObject({ code: 0, stderr: "" });
+    const ids = crews.flatMap((crew) => crew.ids());
+    // Each process makes one ID besides those of its threads; the parent makes one more.
+    expect(ids).toHaveLength(3 * (4 * (1 + 3 * 2000) + 1));
+    await expectAudited(sandbox, sandbox.registry, ids);
+  });
+
+  test("stops at the end of its window while no daemon answers, and goes on when one does", async () => {
+    const daemon = await sandbox.startDaemon(0, "--window", "2s");
+    const holder = maker("ids", daemon.url, ...endless);
+    await holder.made(100);
+    daemon.signal("SIGSTOP");
+    const [before] = await sandbox.workers();
+    await until(() => Date.now() > (before?.until ?? 0));
+    expect(holder.ids().every((id) => timeOf(id) < (before?.until ?? 0))).toBe(true);
+    // It waits for 5 s: another daemon may take longer to start.
+    daemon.signal("SIGCONT");
+    await until(() => timeOf(holder.ids().at(-1) ?? "0") > (before?.until ?? 0));
+    await daemon.end("SIGKILL");
+    // For good this time: it gives up.
+    expect(await holder.process.ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^LEASE_EXPIRED: /) as string,
+    });
+    await expectAudited(sandbox, sandbox.registry, holder.ids());
+  });
+
+  test("a holder that was stopped for longer than its window makes no ID on a worker ID that another holder has by then", async () => {
+    const { url } = await sandbox.startDaemon(0, "--window", "2s", "--pool", "0");
+    const stopped = maker("stopped", url, ...endless);
+    await stopped.made(100);
+    stopped.process.signal("SIGSTOP");
+    const [held] = await sandbox.workers();
+    await until(() => Date.now() > (held?.until ?? 0));
+    const other = maker("other", url, ...endless);
+    await other.made(100);
+    stopped.process.signal("SIGCONT");
+    await until(() => stopped.process.isOver);
+    expect(stopped.process.stderr).toMatch(/^Worker 0 .* was lost \(taken\); .*\nPOOL_EXHAUSTED: /);
+    other.process.signal("SIGTERM");
+    await other.process.ended;
+    const ids = [...stopped.ids(), ...other.ids()];
+    expect(new Set(ids.map(workerOf))).toEqual(new Set([0]));
+    await expectAudited(sandbox, url, ids);
+  });
+
+  test("goes on with another worker ID when its own is taken away", async () => {
+    const { url } = await sandbox.startDaemon(0, "--window", "2s");
+    const holder = maker("ids", url, ...endless);
+    await holder.made(50);
+    const [held] = await sandbox.workers();
+    await sandbox.read(["release", String(held?.workerId), "--force", "--registry", url]);
+    await until(() => new Set(holder.ids().map(workerOf)).size === 2);
+    holder.process.signal("SIGTERM");
+    const { code, stderr } = await holder.process.ended;
+    const told = stderr.replaceAll("of namespace `default` ", "").split("\n");
+    const [lost = "", replaced = ""] = told;
+    expect(code).toBe(0);
+    expect(lost).toBe("Worker 0 was lost (released); the next ID claims another one.");
+    expect(replaced).toMatch(/^Worker \d+ takes the place of worker 0\.$/);
+    expect(told).toHaveLength(3);
+    await expectAudited(sandbox, url, holder.ids());
+  });
+
+  test("the end of the interpreter gives back, os._exit does not, and the end of a forked child leaves its parent's lease alone", async () => {
+    const { url } = await sandbox.startDaemon();
+    const script = `
+import os, sys
+from snowlease import Snowflake
+ids = Snowflake()
+print(ids.next())
+for leave in (lambda: sys.exit(0), lambda: os._exit(0)):
+    child = os.fork()
+    if child == 0:
+        print(ids.next(), flush=True)
+        leave()
+    os.waitpid(child, 0)
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print(ids.next(), ids.lease is not None)
+`;
+    const { code, stdout, stderr } = await runScript(url, script);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const lines = stdout.trim().split(/\s+/);
+    expect(lines.pop()).toBe("True");
+    await expectAudited(sandbox, url, [...new Set(lines)]);
+    const records = await sandbox.workers();
+    // The second child got the worker ID that the first one gave back.
+    expect(records.map(({ workerId, clean }) => [workerId, clean])).toEqual([
+      [0, true],
+      [1, false],
+    ]);
+  });
+
+  test("sends a token, and is refused without one", async () => {
+    const { url } = await sandbox.startDaemon(0, "--tokens", sandbox.tokens("secret-of-it worker"));
+    const script = "from snowlease import Snowflake\nwith Snowflake(token=TOKEN) as ids: print(ids.next())";
+    const shown = await runScript(url, script.replace("TOKEN", '"secret-of-it"'));
+    expect(shown).toMatchObject({ code: 0, stderr: "" });
+    for (const wrong of ["None", '"another-secret"']) {
+      const { code, stderr } = await runScript(url, script.replace("TOKEN", wrong));
+      expect(code).toBe(1);
+      expect(stderr).toContain("UNAUTHORIZED: ");
+      expect(stderr.split("snowlease.errors").at(-1)).not.toContain("another-secret");
+    }
+  });
+
+  test("reaches a daemon over TLS, and over a socket; it refuses an unknown certificate", async () => {
+    const folder = join(sandbox.work, "tls");
+    mkdirSync(folder);
+    const { authority, certificate, key } = makeCertificates(folder);
+    const tokens = ["--tokens", sandbox.tokens("worker-token worker")];
+    const { url } = await sandbox.startDaemon(0, "--tls-cert", certificate, "--tls-key", key, ...tokens);
+    const script =
+      "from snowlease import Snowflake\nwith Snowflake(token='worker-token', operation_timeout=2) as ids: print(ids.next())";
+    const port = new URL(url).port;
+    expect(await runScript(`https://localhost:${port}?tlsCa=${authority}`, script)).toMatchObject({
+      code: 0,
+      stderr: "",
+    });
+    const unknown = await runScript(`https://localhost:${port}`, script);
+    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining("check `tlsCa`") as string });
+    const socket = join(sandbox.work, "d.sock");
+    await sandbox.serve("--socket", socket, "--listen", "127.0.0.1:0");
+    expect(await runScript(`unix:${socket}`, script)).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  test("does not take a shared lease for its own", async () => {
+    const script = `
+import os
+from snowlease import Snowflake, SnowleaseError
+try:
+    print(Snowflake("unix:" + os.environ["SNOWLEASE_LEASE_SOCKET"], operation_timeout=30).next())
+except SnowleaseError as error:
+    print(error.code)
+`;
+    const exec = ["exec", "--registry", sandbox.registry, "--", join(tools, "python"), "-c", script];
+    const { SNOWLEASE_REGISTRY: _, ...env } = environment("");
+    expect(await sandbox.run(exec, { env })).toEqual({ code: 0, stdout: "CONFIG_INVALID\n", stderr: "" });
+  });
+
+  test.each(["sync", "gthread", "gevent"])(
+    "gunicorn: eight workers (%s) forked from one loaded service",
+    async (kind) => {
+      const { url } = await sandbox.startDaemon();
+      const { workerIds, ids } = await askGunicorn(url, kind);
+      // A worker ID for each of them, and none for the process that forked them.
+      expect(workerIds.size).toBe(8);
+      expect(await sandbox.workers()).toHaveLength(8);
+      expect((await sandbox.workers()).every(({ clean }) => clean)).toBe(true);
+      await expectAudited(sandbox, url, ids);
+    },
+  );
+
+  test("Celery: the processes of a prefork worker", async () => {
+    const { url } = await sandbox.startDaemon();
+    const env = { ...environment(url), QUEUE: join(sandbox.work, "queue") };
+    const surroundings = sandbox.surroundings(env);
+    const args = [
+      "-A",
+      "tasks",
+      "worker",
+      "--pool",
+      "prefork",
+      "--concurrency",
+      "4",
+      "--loglevel",
+      "warning",
+      "-O",
+      "fair",
+    ];
+    const worker: CliProcess = sandbox.started(spawn(join(tools, "celery"), args, surroundings));
+    const caller = sandbox.started(spawn(join(tools, "python"), [join(programs, "tasks.py"), "60"], surroundings));
+    const { code, stdout, stderr } = await caller.ended;
+    expect({ code, stderr }, worker.stderr).toEqual({ code: 0, stderr: "" });
+    const answers = stdout
+      .trim()
+      .split("\n")
+      .map((line) => line.split(" "));
+    expect(answers).toHaveLength(60);
+    const ids = answers.flatMap(([, ...made]) => made);
+    const processes = new Set(answers.map(([process]) => process));
+    expect(new Set(ids.map(workerOf)).size).toBe(processes.size);
+    worker.signal("SIGTERM");
+    await worker.ended;
+    await expectAudited(sandbox, url, ids);
+  });
+});
+
+/** Asks the service behind a socket for IDs. */
+async function curl(socket: string): Promise<{ readonly worker: string; readonly lines: readonly string[] }> {
+  const child = sandbox.started(spawn("curl", ["-s", "-i", "--unix-socket", socket, "http://localhost/"]));
+  const { stdout } = await child.ended;
+  const [head = "", body = ""] = stdout.split("\r\n\r\n");
+  expect(head).toMatch(/^HTTP\/1\.1 200/);
+  return { worker: /x-worker: (.*)/i.exec(head)?.[1]?.trim() ?? "", lines: body.trim().split("\n") };
+}
+
+/** A gunicorn, once it listens, with its workers forked from one loaded service. */
+async function startGunicorn(registry: string, socket: string, service: readonly string[]): Promise<CliProcess> {
+  const bound = ["--bind", `unix:${socket}`, "--worker-tmp-dir", sandbox.work, "--no-control-socket"];
+  const args = ["--preload", ...bound, ...service];
+  const gunicorn = sandbox.started(spawn(join(tools, "gunicorn"), args, sandbox.surroundings(environment(registry))));
+  await until(() => gunicorn.isOver || gunicorn.stderr.includes("Listening at"));
+  return gunicorn;
+}
+
+/** Asks a service of eight gunicorn workers until each has answered. Then ends it. */
+async function askGunicorn(
+  registry: string,
+  kind: string,
+): Promise<{ readonly workerIds: ReadonlySet<string | undefined>; readonly ids: readonly string[] }> {
+  const socket = join(sandbox.work, "web.sock");
+  const gunicorn = await startGunicorn(registry, socket, ["--workers", "8", "--worker-class", kind, "web:app"]);
+  const ids: string[] = [];
+  const seen = new Set<string>();
+  while (seen.size < 8 || ids.length < 20_000) {
+    if (gunicorn.isOver) throw new Error(gunicorn.stderr);
+    const answers = await Promise.all(Array.from({ length: 16 }, () => curl(socket)));
+    for (const { worker, lines } of answers) {
+      seen.add(worker);
+      ids.push(...lines);
+    }
+  }
+  gunicorn.signal("SIGTERM");
+  expect((await gunicorn.ended).code).toBe(0);
+  return { workerIds: new Set([...seen].map((worker) => worker.split(" ")[1])), ids };
+}
