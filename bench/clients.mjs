@@ -10,7 +10,7 @@ import { DaemonProcess } from "./daemon-process.mjs";
 import { freePort } from "./ports.mjs";
 import { figure, printLine, printTable } from "./table.mjs";
 
-const languages = { Python: "python" };
+const languages = { Python: "python", Java: "java" };
 const folder = fileURLToPath(new URL("clients/", import.meta.url));
 
 export async function run() {
@@ -26,7 +26,7 @@ export async function run() {
   }
 }
 
-/** Runs a language's program, which prints a JSON line for each generator, ours first; says so where its tools are missing. */
+/** Runs a language's program, which prints a JSON line for each generator, in groups with ours first; says so where its tools are missing. */
 function measure(language, name, registry) {
   const program = [join(folder, name, "run.sh"), registry];
   const { error, status, stdout, stderr } = spawnSync("sh", program, { encoding: "utf8" });
@@ -38,10 +38,13 @@ function measure(language, name, registry) {
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line));
-  const rows = measured.map(({ subject, nsPerId }) => [
-    subject,
-    figure(nsPerId),
-    figure(nsPerId / measured[0].nsPerId),
-  ]);
-  printTable(`An ID in ${language}`, ["", "ns", "of ours"], rows);
+  for (const group of new Set(measured.map((row) => row.group))) {
+    const [ours, ...others] = measured.filter((row) => row.group === group);
+    const rows = [ours, ...others].map(({ subject, nsPerId }) => [
+      subject,
+      figure(nsPerId),
+      figure(nsPerId / ours.nsPerId),
+    ]);
+    printTable([`An ID in ${language}`, group].filter(Boolean).join(", "), ["", "ns", "of ours"], rows);
+  }
 }

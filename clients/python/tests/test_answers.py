@@ -82,6 +82,20 @@ def test_grant_of_another_layout(daemon: Daemon, make: Make) -> None:
     check_unavailable(make(layout="sonyflake", operation_timeout=0.1))
 
 
+def test_a_daemon_that_repeats_a_token_in_a_grant(daemon: Daemon, make: Make) -> None:
+    daemon.answer = lambda request: granted(request, layout=f"{request.body['token']} secret-of-mine")
+    with pytest.raises(SnowleaseError, match="CONFIG_INVALID") as refusal:
+        make(token="secret-of-mine").next()
+    assert daemon.requests[0].body["token"] not in repr(refusal.value) and "secret-of-mine" not in repr(refusal.value)
+
+
+def test_a_long_message_costs_no_more_than_a_short_one(daemon: Daemon, make: Make) -> None:
+    daemon.answer = lambda request: refused(400, "CONFIG_INVALID", "a:/" * 80_000)
+    with pytest.raises(SnowleaseError) as refusal:
+        make().next()
+    assert len(str(refusal.value)) < 1100
+
+
 @pytest.mark.parametrize("layout", ["worker:1", "timestamp:21,worker:5,sequence:5@1490346283706/1/wraps"])
 def test_a_layout_that_this_client_does_not_know(daemon: Daemon, make: Make, layout: str) -> None:
     daemon.answer = lambda request: granted(request, layout=layout)
@@ -513,6 +527,7 @@ def test_errors_can_be_pickled() -> None:
         "http://a#x",
         "http://user:secret@a?window=3s",
         "http://:secret@[::1",
+        "http://user:sec?secret@host",
         "unix:",
         "unix:~/x",
         "unix://host/x",

@@ -22,7 +22,7 @@ Body = Callable[[int], Json]
 
 # Pauses between two rounds of all daemons, seconds: doubled each time.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
-_LONGEST_ANSWER, _LONGEST_DETAIL = 256 * 1024, 1000
+_LONGEST_ANSWER = 256 * 1024
 # What fits `sun_path` on Linux with its closing 0, bytes.
 _LONGEST_SOCKET_PATH = 107
 _SECRETS = ("token", "turn", "nextTurn")
@@ -119,19 +119,23 @@ class Daemons:
                 raise TypeError("the answer is no JSON object")
             if 200 <= status < 300:
                 given = response.headers.get("snowlease-receipt")
-                return read(answer), given if given and _RECEIPT.fullmatch(given) else None
+                try:
+                    return read(answer), given if given and _RECEIPT.fullmatch(given) else None
+                except SnowleaseError as quoting:
+                    # The answer.
+                    raise SnowleaseError(quoting.code, _without(secrets, quoting.message)) from None
             code, detail, details, wait = answer["code"], answer["detail"], answer.get("details"), answer.get("retryAfterMs")
             if not isinstance(code, str) or not isinstance(detail, str):
                 raise TypeError("the answer is no problem of a daemon")
         except _UNHEARD as cause:
             advice = "check `tlsCa`, `tlsCert` and `tlsKey`" if isinstance(cause, ssl.SSLError) else "check that it runs, and the address"
             why = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause) or type(cause).__name__
-            said = one_line(_without(secrets, f"HTTP {status}: {why}" if status else why))[:_LONGEST_DETAIL]
+            said = one_line(_without(secrets, f"HTTP {status}: {why}" if status else why))
             what = f"The daemon at {daemon.shown} gave no answer to rely on ({said}); {advice}."
             raise Failed(_SILENT, Unavailable("REGISTRY_UNAVAILABLE", what)) from None
         kind = Unavailable if status in (408, 429, 503) else SnowleaseError
         retry_after = wait / 1000 if isinstance(wait, (int, float)) and 0 <= wait < 1e12 else None
-        error = kind(one_line(code)[:64], one_line(detail)[:_LONGEST_DETAIL], retry_after, details if isinstance(details, dict) else None)
+        error = kind(one_line(code)[:64], one_line(detail), retry_after, details if isinstance(details, dict) else None)
         if code == "OTHER_REGISTRY":
             raise Failed(_ELSEWHERE, error)
         if status in (401, 403, 500):
@@ -149,7 +153,7 @@ def read_registry(text: str) -> tuple[list[Daemon], dict[str, str]]:
     scheme, colon, rest = text.partition(":")
     addresses, _, query = rest.partition("?")
     # All up to the last `@` may be a password, and so may the query.
-    shown = re.sub(r"^(/*).*@", r"\1***@", addresses)
+    shown = re.sub(r"^(/*).*@", r"\1***@", rest).partition("?")[0]
 
     def refusal(rule: str) -> SnowleaseError:
         return expected("registry", rule, f"{scheme}{colon}{shown}")
