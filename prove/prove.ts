@@ -1,7 +1,8 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { defaultLayout } from "../src/id/layout.ts";
 import { type HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
@@ -46,9 +47,12 @@ export interface Outcome extends Verdict {
   readonly stuck: readonly string[];
   /** Holders that ended by themselves, and their last words. */
   readonly crashes: readonly string[];
-  /** The logs; empty where nothing is wrong. */
+  /** Where the logs are kept; nothing is there unless something is wrong. */
   readonly folder: string;
 }
+
+/** Not among the temporary files, which a run of tests clears. */
+const keptLogs = fileURLToPath(new URL("../node_modules/.cache/snowlease/proofs", import.meta.url));
 
 const window = 1000;
 const progressEvery = 500;
@@ -63,6 +67,7 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
   const { holders, restores = false, copies = false, maker = restores || copies ? "recorded" : "leased" } = options;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
+  const kept = join(keptLogs, basename(folder));
   const clock = ownClock();
   const scene = await stage.start(holders, folder);
   // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed. More of them
@@ -97,14 +102,17 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
     // A store that was put back has forgotten some of its history.
     const history = restores ? undefined : recordOf(scene);
     const verdict = await check(crew.logs, defaultLayout, history, faults.incidents);
-    const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder };
+    const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder: kept };
     flawed = isFlawed(outcome);
     if (flawed) writeFileSync(join(folder, "incidents.json"), JSON.stringify(faults.incidents));
     return outcome;
   } finally {
     await crew.kill();
     await scene.remove();
-    if (!flawed) rmSync(folder, { recursive: true });
+    // Without sockets and the like.
+    const filter = (path: string): boolean => lstatSync(path).isFile() || lstatSync(path).isDirectory();
+    if (flawed) cpSync(folder, kept, { recursive: true, filter });
+    rmSync(folder, { recursive: true });
   }
 }
 

@@ -1,12 +1,12 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { makeCertificates } from "../support/certificates.ts";
 import { type CliProcess, until } from "../support/cli.ts";
-import { ClientSandbox, timeOf, workerOf } from "../support/client-sandbox.ts";
-import { expectAudited, Maker } from "../support/examples.ts";
+import { testHolders } from "../support/client-holders.ts";
+import { ClientSandbox, workerOf } from "../support/client-sandbox.ts";
+import { expectAudited } from "../support/examples.ts";
 import { hasPython, pythonPackages } from "../support/python.ts";
 
 const client = fileURLToPath(new URL("../../clients/python", import.meta.url));
@@ -32,13 +32,6 @@ const environment = (registry: string): Record<string, string> => ({
   PYTHONPATH: `${join(client, "src")}:${programs}`,
   PYTHONDONTWRITEBYTECODE: "1",
 });
-
-function maker(name: string, registry: string, ...command: readonly string[]): Maker {
-  return new Maker(sandbox, name, [join(tools, "python"), ...command], environment(registry));
-}
-
-/** A program that makes an ID each millisecond, until it is stopped. */
-const endless = ["-m", "snowlease", "0", "1"];
 
 /** Runs a program of the tools in a folder; it has to succeed. */
 function run(
@@ -129,94 +122,15 @@ describe.skipIf(!hasPython(10))("the Python client", { timeout: 300_000 }, () =>
     await again.ended;
   });
 
-  test("two at once, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
-    const { url } = await sandbox.startDaemon();
-    const [killed, other] = [maker("killed", url, ...endless), maker("other", url, ...endless)];
-    await Promise.all([killed.made(200), other.made(200)]);
-    await killed.process.kill();
-    const next = maker("next", url, "-m", "snowlease", "50000");
-    expect(await next.process.ended).toMatchObject({ code: 0, stderr: "" });
-    other.process.signal("SIGTERM");
-    expect(await other.process.ended).toMatchObject({ code: 0, stderr: "" });
-    expect((await sandbox.workers()).filter(({ clean }) => clean)).toHaveLength(2);
-    expect(next.ids()).toHaveLength(50_000);
-    await expectAudited(sandbox, url, [...killed.ids(), ...other.ids(), ...next.ids()]);
-  });
-
-  test("processes, their threads and their forks make no ID twice while daemons are killed and started again", async () => {
-    const daemons = [await sandbox.startDaemon(0, "--window", "3s"), await sandbox.startDaemon(0, "--window", "3s")];
-    const list = daemons.map(({ url }) => url).join(",");
-    const command = [join(programs, "crew.py"), "3", "3", "2000"];
-    const crews = [1, 2, 3].map((n) => maker(`crew-${n}`, list, ...command));
-    for (let turn = 0; turn < 3; turn++) {
-      for (const [at, daemon] of daemons.entries()) {
-        await daemon.end("SIGKILL");
-        daemons[at] = await sandbox.startDaemon(daemon.port, "--window", "3s");
-      }
-    }
-    for (const crew of crews) expect(await crew.process.ended).toMatchObject({ code: 0, stderr: "" });
-    const ids = crews.flatMap((crew) => crew.ids());
+  testHolders(() => ({
+    sandbox,
+    ids: (count, msBetween = 0) => [join(tools, "python"), "-m", "snowlease", String(count), String(msBetween)],
+    crew: [join(tools, "python"), join(programs, "crew.py"), "3", "3", "2000"],
     // Each process makes one ID besides those of its threads; the parent makes one more.
-    expect(ids).toHaveLength(3 * (4 * (1 + 3 * 2000) + 1));
-    await expectAudited(sandbox, sandbox.registry, ids);
-  });
-
-  test("stops at the end of its window while no daemon answers, and goes on when one does", async () => {
-    const daemon = await sandbox.startDaemon(0, "--window", "2s");
-    const holder = maker("ids", daemon.url, ...endless);
-    await holder.made(100);
-    daemon.signal("SIGSTOP");
-    const [before] = await sandbox.workers();
-    await until(() => Date.now() > (before?.until ?? 0));
-    expect(holder.ids().every((id) => timeOf(id) < (before?.until ?? 0))).toBe(true);
-    // It waits for 5 s: another daemon may take longer to start.
-    daemon.signal("SIGCONT");
-    await until(() => timeOf(holder.ids().at(-1) ?? "0") > (before?.until ?? 0));
-    await daemon.end("SIGKILL");
-    // For good this time: it gives up.
-    expect(await holder.process.ended).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^LEASE_EXPIRED: /) as string,
-    });
-    await expectAudited(sandbox, sandbox.registry, holder.ids());
-  });
-
-  test("a holder that was stopped for longer than its window makes no ID on a worker ID that another holder has by then", async () => {
-    const { url } = await sandbox.startDaemon(0, "--window", "2s", "--pool", "0");
-    const stopped = maker("stopped", url, ...endless);
-    await stopped.made(100);
-    stopped.process.signal("SIGSTOP");
-    const [held] = await sandbox.workers();
-    await until(() => Date.now() > (held?.until ?? 0));
-    const other = maker("other", url, ...endless);
-    await other.made(100);
-    stopped.process.signal("SIGCONT");
-    await until(() => stopped.process.isOver);
-    expect(stopped.process.stderr).toMatch(/^Worker 0 .* was lost \(taken\); .*\nPOOL_EXHAUSTED: /);
-    other.process.signal("SIGTERM");
-    await other.process.ended;
-    const ids = [...stopped.ids(), ...other.ids()];
-    expect(new Set(ids.map(workerOf))).toEqual(new Set([0]));
-    await expectAudited(sandbox, url, ids);
-  });
-
-  test("goes on with another worker ID when its own is taken away", async () => {
-    const { url } = await sandbox.startDaemon(0, "--window", "2s");
-    const holder = maker("ids", url, ...endless);
-    await holder.made(50);
-    const [held] = await sandbox.workers();
-    await sandbox.read(["release", String(held?.workerId), "--force", "--registry", url]);
-    await until(() => new Set(holder.ids().map(workerOf)).size === 2);
-    holder.process.signal("SIGTERM");
-    const { code, stderr } = await holder.process.ended;
-    const told = stderr.replaceAll("of namespace `default` ", "").split("\n");
-    const [lost = "", replaced = ""] = told;
-    expect(code).toBe(0);
-    expect(lost).toBe("Worker 0 was lost (released); the next ID claims another one.");
-    expect(replaced).toMatch(/^Worker \d+ takes the place of worker 0\.$/);
-    expect(told).toHaveLength(3);
-    await expectAudited(sandbox, url, holder.ids());
-  });
+    crewIds: 4 * (1 + 3 * 2000) + 1,
+    environment: environment(""),
+    terminated: 0,
+  }));
 
   test("the end of the interpreter gives back, os._exit does not, and the end of a forked child leaves its parent's lease alone", async () => {
     const { url } = await sandbox.startDaemon();
@@ -249,36 +163,10 @@ print(ids.next(), ids.lease is not None)
     ]);
   });
 
-  test("sends a token, and is refused without one", async () => {
-    const { url } = await sandbox.startDaemon(0, "--tokens", sandbox.tokens("secret-of-it worker"));
-    const script = "from snowlease import Snowflake\nwith Snowflake(token=TOKEN) as ids: print(ids.next())";
-    const shown = await runScript(url, script.replace("TOKEN", '"secret-of-it"'));
-    expect(shown).toMatchObject({ code: 0, stderr: "" });
-    for (const wrong of ["None", '"another-secret"']) {
-      const { code, stderr } = await runScript(url, script.replace("TOKEN", wrong));
-      expect(code).toBe(1);
-      expect(stderr).toContain("UNAUTHORIZED: ");
-      expect(stderr.split("snowlease.errors").at(-1)).not.toContain("another-secret");
-    }
-  });
-
-  test("reaches a daemon over TLS, and over a socket; it refuses an unknown certificate", async () => {
-    const folder = join(sandbox.work, "tls");
-    mkdirSync(folder);
-    const { authority, certificate, key } = makeCertificates(folder);
-    const tokens = ["--tokens", sandbox.tokens("worker-token worker")];
-    const { url } = await sandbox.startDaemon(0, "--tls-cert", certificate, "--tls-key", key, ...tokens);
-    const script =
-      "from snowlease import Snowflake\nwith Snowflake(token='worker-token', operation_timeout=2) as ids: print(ids.next())";
-    const port = new URL(url).port;
-    expect(await runScript(`https://localhost:${port}?tlsCa=${authority}`, script)).toMatchObject({
-      code: 0,
-      stderr: "",
-    });
-    const unknown = await runScript(`https://localhost:${port}`, script);
-    expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining("check `tlsCa`") as string });
+  test("reaches a daemon over a socket", async () => {
     const socket = join(sandbox.work, "d.sock");
     await sandbox.serve("--socket", socket, "--listen", "127.0.0.1:0");
+    const script = "from snowlease import Snowflake\nwith Snowflake() as ids: print(ids.next())";
     expect(await runScript(`unix:${socket}`, script)).toMatchObject({ code: 0, stderr: "" });
   });
 

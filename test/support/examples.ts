@@ -76,12 +76,11 @@ export async function expectAudited(
   sandbox: Sandbox,
   registry: string,
   ids: readonly string[],
-  namespace = "default",
+  namespace?: string,
 ): Promise<void> {
   expect(ids.length).toBeGreaterThan(0);
   expect(new Set(ids).size).toBe(ids.length);
-  const audit = await sandbox.run(["audit", "--registry", registry, "--namespace", namespace], {
-    input: `${ids.join("\n")}\n`,
-  });
-  expect(audit, audit.stdout).toMatchObject({ code: 0 });
+  const named = namespace === undefined ? [] : ["--namespace", namespace];
+  const audit = await sandbox.run(["audit", "--registry", registry, ...named], { input: `${ids.join("\n")}\n` });
+  expect(audit, audit.stdout + audit.stderr).toMatchObject({ code: 0 });
 }
