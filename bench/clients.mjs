@@ -10,7 +10,7 @@ import { DaemonProcess } from "./daemon-process.mjs";
 import { freePort } from "./ports.mjs";
 import { figure, printLine, printTable } from "./table.mjs";
 
-const languages = { Python: "python", Java: "java" };
+const languages = { Python: "python", Java: "java", Go: "go" };
 const folder = fileURLToPath(new URL("clients/", import.meta.url));
 
 export async function run() {

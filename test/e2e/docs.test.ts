@@ -15,6 +15,7 @@ const pages = documentation();
 const blocks = pages.flatMap((page) => page.blocks);
 const others = [
   "CONTRIBUTING.md",
+  "clients/go/README.md",
   "clients/java/README.md",
   "clients/python/README.md",
   "clients/vectors/README.md",

@@ -15,8 +15,9 @@ interface ListedWorker {
 /** The place to test the client of another language: a registry file, and daemons on it. */
 export class ClientSandbox extends Sandbox {
   /** The registry's records, except for the daemons themselves. */
-  async workers(): Promise<ListedWorker[]> {
-    const all = JSON.parse(await this.read(["workers", "--json", "--registry", this.registry])) as ListedWorker[];
+  async workers(namespace = "default"): Promise<ListedWorker[]> {
+    const flags = ["--json", "--namespace", namespace, "--registry", this.registry];
+    const all = JSON.parse(await this.read(["workers", ...flags])) as ListedWorker[];
     return all.filter(({ instance }) => instance !== "daemon");
   }
 

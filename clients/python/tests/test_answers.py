@@ -285,15 +285,15 @@ def test_what_waiting_does_not_help(daemon: Daemon, make: Make, status: int, cod
 
 def test_no_message_holds_a_token(daemon: Daemon, make: Make) -> None:
     def echo(request: Request) -> Answer:
-        text = f"Bad secret-of-mine\r\nand {request.body['token']} at http://user:password@host/"
+        text = f'Bad secret"of<mine\r\nand {request.body["token"]} at http://user:password@host/'
         return refused(400, "CONFIG_INVALID", text, details={"echo": request.body["token"]})
 
     daemon.answer = echo
-    ids = make(token="secret-of-mine")
+    ids = make(token='secret"of<mine')
     with pytest.raises(SnowleaseError) as refusal:
         ids.next()
     said = f"{refusal.value!r} {refusal.value} {ids!r} {refusal.value.details}"
-    for secret in ("secret-of-mine", daemon.requests[0].body["token"], "password", "\n", "\r"):
+    for secret in ("of<mine", daemon.requests[0].body["token"], "password", "\n", "\r"):
         assert secret not in said
 
 
@@ -474,7 +474,9 @@ def has_id(ids: Snowflake) -> bool:
         return False
 
 
-@pytest.mark.parametrize("answer", [{"until": 2**64}, {"until": "x"}, {"from": None}, {"turn": 5}, {"renewAfterMs": -1}], ids=str)
+@pytest.mark.parametrize(
+    "answer", [{"until": 2**64}, {"until": "x"}, {"from": None}, {"turn": 5}, {"renewAfterMs": -1}, {"from": 2**53 - 1, "until": 1}], ids=str
+)
 def test_wrong_renewal_changes_nothing(daemon: Daemon, make: Make, answer: Any) -> None:
     daemon.answer = lambda request: granted(request, renew_after=50, **(answer if request.method == "PATCH" else {}))
     ids = make(operation_timeout=0.1)
@@ -528,6 +530,8 @@ def test_errors_can_be_pickled() -> None:
         "http://user:secret@a?window=3s",
         "http://:secret@[::1",
         "http://user:sec?secret@host",
+        "http://a?token=b@secret&foo=1",
+        "http://user:x\nsecret@a",
         "unix:",
         "unix:~/x",
         "unix://host/x",

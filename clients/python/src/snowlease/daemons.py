@@ -114,7 +114,7 @@ class Daemons:
         try:
             response = _exchange(daemon, method, path, told, headers, self.sent + timeout)
             text, status = response.read().decode(), response.status
-            answer = json.loads(text if status < 300 else _without(secrets, text)) if text else {}
+            answer = json.loads(text) if text else {}
             if not isinstance(answer, dict):
                 raise TypeError("the answer is no JSON object")
             if 200 <= status < 300:
@@ -124,6 +124,8 @@ class Daemons:
                 except SnowleaseError as quoting:
                     # The answer.
                     raise SnowleaseError(quoting.code, _without(secrets, quoting.message)) from None
+            # Once it is read: a secret may be part of its syntax, or be escaped in it.
+            answer = _without(secrets, answer)
             code, detail, details, wait = answer["code"], answer["detail"], answer.get("details"), answer.get("retryAfterMs")
             if not isinstance(code, str) or not isinstance(detail, str):
                 raise TypeError("the answer is no problem of a daemon")
@@ -152,8 +154,8 @@ def read_registry(text: str) -> tuple[list[Daemon], dict[str, str]]:
     """
     scheme, colon, rest = text.partition(":")
     addresses, _, query = rest.partition("?")
-    # All up to the last `@` may be a password, and so may the query.
-    shown = re.sub(r"^(/*).*@", r"\1***@", rest).partition("?")[0]
+    # All before an `@` may be a password.
+    shown = "***" if "@" in rest else addresses
 
     def refusal(rule: str) -> SnowleaseError:
         return expected("registry", rule, f"{scheme}{colon}{shown}")
@@ -274,7 +276,12 @@ def _left(end: float) -> float:
     return left
 
 
-def _without(secrets: list[str], text: str) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
+def _without(secrets: list[str], value: Any) -> Any:
+    """A text, or the texts of a JSON value, without these."""
+    if isinstance(value, dict):
+        return {name: _without(secrets, item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without(secrets, item) for item in value]
+    for secret in secrets if isinstance(value, str) else ():
+        value = value.replace(secret, "***")
+    return value

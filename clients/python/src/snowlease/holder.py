@@ -398,7 +398,10 @@ class _Turns:
 
 
 def _read_renewal(json: Json) -> tuple[int, int, float, str | None]:
-    return _integer(json["from"]), _integer(json["until"]), _integer(json["renewAfterMs"]) / 1000, _text(json["turn"]) if "turn" in json else None
+    start, until = _integer(json["from"]), _integer(json["until"])
+    if start > until:
+        raise ValueError("its `from` is behind its `until`")
+    return start, until, _integer(json["renewAfterMs"]) / 1000, _text(json["turn"]) if "turn" in json else None
 
 
 def _integer(value: Any) -> int:

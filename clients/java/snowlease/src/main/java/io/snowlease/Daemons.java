@@ -35,6 +35,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
+import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
@@ -128,8 +129,8 @@ final class Daemons {
     static Daemons of(String text) {
         int mark = text.indexOf('?');
         String listed = mark < 0 ? text : text.substring(0, mark);
-        // All up to the last `@` may be a password, and so may the query.
-        String shown = text.replaceFirst("^(\\w*:/*)?.*@", "$1***@").replaceFirst("\\?.*", "");
+        // All before an `@` may be a password.
+        String shown = text.contains("@") ? "***" : listed;
         boolean isSecure = listed.startsWith("https://");
         if (!isSecure && !listed.startsWith("http://")) throw expected("registry", "to be a daemon's: http://HOST:PORT or https://HOST:PORT", shown);
         Map<String, String> settings = new HashMap<>();
@@ -265,12 +266,12 @@ final class Daemons {
             HttpResponse<byte[]> response = exchange(request.build(), atMostNs);
             status = response.statusCode();
             byte[] bytes = response.body();
-            answer = bytes.length == 0 ? Map.of() : Json.readObject(status < 300 ? bytes : without(told, receipt, new String(bytes, StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8));
+            answer = bytes.length == 0 ? Map.of() : Json.readObject(bytes);
             if (status >= 200 && status < 300) {
                 String given = response.headers().firstValue("snowlease-receipt").orElse("");
                 return new Answer<>(read(read, answer, told, receipt), RECEIPT.matcher(given).matches() ? given : null);
             }
-            error = refusal(status, answer);
+            error = refusal(status, answer, text -> without(told, receipt, text));
         } catch (SnowleaseException cause) {
             throw cause;
         } catch (InterruptedException | ExecutionException | TimeoutException | RuntimeException cause) {
@@ -294,17 +295,19 @@ final class Daemons {
         }
     }
 
-    private static SnowleaseException refusal(int status, Map<String, Object> answer) {
+    private static SnowleaseException refusal(int status, Map<String, Object> answer, UnaryOperator<String> hidden) {
         if (!(answer.get("code") instanceof String) || !(answer.get("detail") instanceof String)) {
             throw new IllegalArgumentException("it is no problem of a daemon");
         }
-        String code = oneLine((String) answer.get("code"));
-        String detail = oneLine((String) answer.get("detail"));
+        String code = oneLine(hidden.apply((String) answer.get("code")));
+        String detail = oneLine(hidden.apply((String) answer.get("detail")));
         Object given = answer.get("retryAfterMs");
         double wait = given instanceof Number ? ((Number) given).doubleValue() : -1;
         long retryAfter = wait >= 0 && wait < LONGEST_WAIT_MS ? (long) Math.ceil(wait) : -1;
         Map<String, Object> details = new HashMap<>();
-        if (answer.get("details") instanceof Map) ((Map<?, ?>) answer.get("details")).forEach((name, value) -> details.put((String) name, value));
+        if (answer.get("details") instanceof Map) ((Map<?, ?>) answer.get("details")).forEach((name, value) -> {
+            details.put((String) name, value instanceof String ? hidden.apply((String) value) : value);
+        });
         boolean mayPass = status == 408 || status == 429 || status == 503;
         return mayPass ? new UnavailableException(code, detail, retryAfter, details) : new SnowleaseException(code, detail, retryAfter, details);
     }

@@ -461,6 +461,7 @@ final class Holder {
 
     private static Map<String, Object> checkedRenewal(Map<String, Object> answer) {
         for (String name : List.of("from", "until", "renewAfterMs")) integer(answer, name);
+        if (integer(answer, "from") > integer(answer, "until")) throw new IllegalArgumentException("its `from` is behind its `until`");
         if (answer.containsKey("turn")) text(answer, "turn");
         return answer;
     }

@@ -423,14 +423,14 @@ class AnswersTest {
     @Test
     void noMessageHoldsAToken() {
         daemon.answer = request -> FakeDaemon.refused(400, "CONFIG_INVALID", with(
-                "detail", "Bad secret-of-mine\r\nand " + request.body.get("token") + " at http://user:password@host/",
-                "details", with("said", "secret-of-mine")));
-        Snowflake ids = make(options().token("secret-of-mine"));
+                "detail", "Bad secret\"of<mine\r\nand " + request.body.get("token") + " at http://user:password@host/",
+                "details", with("said", "secret\"of<mine")));
+        Snowflake ids = make(options().token("secret\"of<mine"));
         SnowleaseException refusal = refusalOf(ids);
-        assertEquals("Bearer secret-of-mine", daemon.requests.get(0).authorization);
+        assertEquals("Bearer secret\"of<mine", daemon.requests.get(0).authorization);
         StringBuilder said = new StringBuilder(ids + " " + refusal.detail("said"));
         for (Throwable cause = refusal; cause != null; cause = cause.getCause()) said.append(cause).append(cause.getMessage());
-        for (String secret : List.of("secret-of-mine", (String) daemon.requests.get(0).body.get("token"), "password", "\n", "\r")) {
+        for (String secret : List.of("of<mine", (String) daemon.requests.get(0).body.get("token"), "password", "\n", "\r")) {
             assertFalse(said.toString().contains(secret), said.toString());
         }
     }
@@ -585,7 +585,8 @@ class AnswersTest {
 
     @TestFactory
     Stream<DynamicTest> aWrongRenewalChangesNothing() {
-        List<Map<String, Object>> wrong = List.of(with("until", Math.pow(2, 64)), with("until", "x"), with("from", null), with("turn", 5), with("renewAfterMs", -1));
+        List<Map<String, Object>> wrong = List.of(with("until", Math.pow(2, 64)), with("until", "x"), with("from", null), with("turn", 5), with("renewAfterMs", -1),
+                with("from", 1L << 52, "until", 1));
         return wrong.stream().map(given -> DynamicTest.dynamicTest(given.toString(), () -> {
             daemon.requests.clear();
             daemon.answer = request -> {
@@ -636,7 +637,7 @@ class AnswersTest {
     @TestFactory
     Stream<DynamicTest> aRefusedRegistry() {
         return Stream.of("", "redis://127.0.0.1", "http://", "http:///path", "http://host:0", "http://host:99999", "http://a b", "http://a,,b",
-                "ftp://a", "http://a#x", "http://user:secret@a?window=3s", "http://:secret@[::1", "http://user:sec?secret@host", "http://my_daemon:7070", "http://a/#x", "http://a/%zz", "http://a..b", "unix:", "unix:~/x", "unix://host/x",
+                "ftp://a", "http://a#x", "http://user:secret@a?window=3s", "http://:secret@[::1", "http://user:sec?secret@host", "http://a?token=b@secret&foo=1", "http://user:x\nsecret@a", "http://my_daemon:7070", "http://a/#x", "http://a/%zz", "http://a..b", "unix:", "unix:~/x", "unix://host/x",
                 "unix:/" + "x".repeat(107), "http://a?tlsCa=/x", "https://a?tlsCa=/does/not/exist", "http://a\r\nx: y", "http://a?borrow=yes",
                 "http://a?token=%zz", "http://a?token", "http://a?namespace=x&namespace=y", "https://a?tlsKey=/does/not/exist", "http://h\u00f6st",
                 "unix:/a%00b")

@@ -1,0 +1,3 @@
+module snowlease.io/snowlease
+
+go 1.21
