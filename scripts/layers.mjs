@@ -43,7 +43,7 @@ const layers = {
   "rule/": ["id/duration.ts", "id/errors.ts", "id/pool-bounds.ts", "id/shell-word.ts", "node:crypto"],
   "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
   "generator/": ["id/", "rule/", "lease/"],
-  "sharing/": ["id/", "rule/", "lease/", "generator/", "store-file.ts", "node:"],
+  "sharing/": ["id/", "rule/", "lease/", "generator/", "registries/bounded-map.ts", "store-file.ts", "node:"],
   "api/": ["id/", "rule/", "node:", "npm:zod"],
   "assets.ts": ["node:"],
   "store-file.ts": ["id/", "rule/", "node:"],

@@ -30,6 +30,7 @@ import { listenOnSocket, listenOnTcp } from "./serving/listen.ts";
 import { checkSocketFolder } from "./serving/socket-folder.ts";
 import { tokenFile } from "./serving/tokens.ts";
 import { allSteps, ownLeases } from "./ops/ids.ts";
+import { lendingRegistry } from "./ops/lending.ts";
 import { receiptKeyFile } from "./http/access/receipt-keys.ts";
 import { isLoopback } from "./registries/loopback.ts";
 import { recalling } from "./registries/recall.ts";
@@ -61,6 +62,7 @@ type DaemonOption =
   | "claimsPerSecond"
   | "clientQuota"
   | "insecure"
+  | "lend"
   | "layout"
   | "listen"
   | "maxConnections"
@@ -100,6 +102,11 @@ export interface Daemon {
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkRuntime();
+  if (options.lend === true && options.registry.kind === "memory") {
+    throw configInvalid(
+      "Expected `lend` only with a registry that outlives the daemon, got `memory:`: borrowers make IDs without the daemon for a while, and the next one would grant the same times; name another registry, or leave `lend` out.",
+    );
+  }
   const address = checkedAddress(options);
   const parts = assemble(options, address);
   const { log, registry } = parts;
@@ -187,6 +194,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
       limits,
       operationTimeout,
       most: options.maxOwnLeases,
+      lends: options.lend,
       claimTimeout: 0,
       maxWait: defaultRollback.maxWait,
       reuse: "any",
@@ -213,9 +221,13 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
   });
   const memory = new AnswerMemory();
   const rate = claimsPerSecond === 0 ? undefined : claimRate(claimsPerSecond, clock);
+  metrics.addBorrowers(() => ids.borrowers());
+  const lending = lendingRegistry(registry, ids);
   const app = createApp({
     memory,
-    registry,
+    registry: lending,
+    takeBlocks: options.lend === true ? lending.takeBlocks : undefined,
+    lends: lending.lends,
     dashboard,
     layout,
     pool,

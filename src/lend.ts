@@ -44,7 +44,7 @@ function lenderOf({ namespace }: Lease): Lender {
   if (env !== undefined) return { env, async [Symbol.asyncDispose]() {} };
   throw new SnowleaseError(
     "CONFIG_INVALID",
-    `The lease of namespace \`${namespace}\` was borrowed from a process that the environment does not name; start child processes with what it was borrowed by.`,
+    `The lease of namespace \`${namespace}\` was borrowed from a lender that no variable of the environment names; give child processes the address from which it was borrowed, such as a daemon's with \`borrow=true\`.`,
   );
 }
 
@@ -90,6 +90,7 @@ export async function lendOverSocket(lease: Lease, usage: SharedUsageTracker, or
     async [Symbol.asyncDispose]() {
       server.close();
       for (const connection of connections) connection.destroy();
+      await registry.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

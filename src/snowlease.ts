@@ -5,7 +5,7 @@ import { envAssigner } from "./assigners/env.ts";
 import { hostAddress, ipAssigner } from "./assigners/ip.ts";
 import { ordinalAssigner } from "./assigners/ordinal.ts";
 import { propertyAssigner } from "./assigners/property.ts";
-import { type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config/config.ts";
+import { borrows, type Config, generatorOptions, leaseDefaults, resolveConfig } from "./config/config.ts";
 import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assigner.ts";
 import { checkTruth } from "./id/check.ts";
 import type { Duration } from "./id/duration.ts";
@@ -149,6 +149,11 @@ export interface SnowleaseOptions {
    * borrows it. Neither with `mode: "lead"` nor with `spread`. Default false.
    */
   readonly shared?: boolean | undefined;
+  /**
+   * Makes IDs on the lease of a daemon that runs with `lend`, together with other processes, instead of on a lease of its own.
+   * Neither with `mode: "lead"` nor with `spread`. Default: `false`.
+   */
+  readonly borrow?: boolean | undefined;
   /** Aborts the search for a worker ID: `snowlease` then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Default: the machine's clock. */
@@ -222,8 +227,8 @@ async function generator(options: SnowleaseOptions = {}): Promise<Snowflake> {
 }
 
 /** Whether a worker ID that is not given back rests. The lender of a borrowed lease gives it back; a registry in memory ends, too. */
-function restsAfter({ registryFrom, registry }: Config): boolean {
-  return registryFrom !== "borrowed" && registry.kind !== "memory";
+function restsAfter(config: Config): boolean {
+  return !borrows(config) && config.registry.kind !== "memory";
 }
 
 /**
@@ -359,7 +364,8 @@ function leaseOptionsOf(config: Config, kind: string = "", workerId?: number): L
   const { namespace, layout, pool, maxWait, mode, operationTimeout, reuse, limits, host, instance } = config;
   const ip = config.ip ?? hostAddress(config.interface) ?? "";
   const holder = { host, ip, pid: process.pid, instance };
-  const terms = { namespace, layout, pool, maxWait, operationTimeout, reuse, leads: mode === "lead", limits, holder };
+  const claimed = { namespace, layout, pool, limits, holder, borrows: config.borrow };
+  const terms = { ...claimed, maxWait, operationTimeout, reuse, leads: mode === "lead" };
   return { ...terms, workerId, ...leaseDefaults(config, workerId !== undefined, kind) };
 }
 

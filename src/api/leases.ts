@@ -173,6 +173,11 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     layout: layout("the namespace's; of one that this claim creates, the daemon's"),
     reuse: oneOf("any", "never").optional(),
     continues: flag.describe("Whether this holder can continue behind `recent`. Default true.").optional(),
+    shared: flag
+      .describe(
+        "Asks for a share of the daemon's own lease, which Snowlease's own clients use: whoever takes no blocks of it makes IDs that others make, too. Refused by a daemon that lends nothing. Default false.",
+      )
+      .optional(),
     leadMs: span
       .describe("How far this holder can lead its clock: the end of a released window may lie so far ahead of `now`.")
       .optional(),
@@ -222,6 +227,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     "WINDOW_NOT_OPEN",
     "QUARANTINE",
     "LEASE_LOST",
+    "LEASE_EXPIRED",
     "OTHER_REGISTRY",
   ],
 };
@@ -268,7 +274,7 @@ export const renew: Call<RenewAnswer, RenewBody> = {
       .optional(),
   }),
   receipts: true,
-  problems: ["LEASE_LOST", "OTHER_REGISTRY", "CLOCK_SKEW", "QUARANTINE"],
+  problems: ["LEASE_LOST", "LEASE_EXPIRED", "OTHER_REGISTRY", "CLOCK_SKEW", "QUARANTINE"],
 };
 
 export const release: Call<void, ReleaseBody> = {
@@ -345,5 +351,5 @@ export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, 
   answer: answer({
     blocks: z.array(uint32).describe("The blocks of each span, as bits; 0 where there were none."),
   }),
-  problems: ["LEASE_LOST"],
+  problems: ["LEASE_LOST", "RATE_LIMITED"],
 };

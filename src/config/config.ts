@@ -91,6 +91,8 @@ const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config")
 const ownWindow = 60_000;
 /** A registry in a file has no outages of its own, so a short window is enough, and the ID of a crashed holder rests briefly. */
 const embeddedWindow = 2000;
+/** Of a borrower, whose place may be taken for 10 s by one that has ended, ms. */
+const borrowTimeout = 15_000;
 
 /**
  * Reads all options. Checks every value that is given, also where a stronger source overrides it. Options in the query of a registry URL
@@ -120,6 +122,7 @@ export function resolveConfig(from: ConfigSources): Config {
   const { maxWindow, maxClockSkew } = values;
   const { workerId } = wishes;
   checkWindows(values, layout, sources);
+  if (values.borrow === true) checkBorrow(values, sources);
 
   return {
     ...values,
@@ -146,6 +149,11 @@ export function resolveConfig(from: ConfigSources): Config {
   };
 }
 
+/** Whether the process borrows a lease: that of the process that started it, or of a daemon. */
+export function borrows({ registryFrom, borrow }: Pick<Config, "registryFrom" | "borrow">): boolean {
+  return registryFrom === "borrowed" || borrow === true;
+}
+
 export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): SnowflakeOptions {
   return { mode, spread, rollback: { maxWait, maxTell } };
 }
@@ -156,18 +164,19 @@ export function generatorOptions({ mode, spread, maxWait, maxTell }: Config): Sn
  * @param kind of the registry that is asked.
  */
 export function leaseDefaults(
-  { window, claimTimeout, onLost, layout, limits, registryFrom }: Config,
+  { window, claimTimeout, onLost, layout, limits, registryFrom, borrow }: Config,
   fixed: boolean,
   kind: string,
 ): Pick<LeaseOptions, "window" | "claimTimeout" | "openTimeout" | "onLost"> {
   const embedded = fixed && kind === "sqlite";
-  const borrowed = registryFrom === "borrowed";
+  const borrowed = borrows({ registryFrom, borrow });
   const usual = embedded || borrowed ? embeddedWindow : ownWindow;
   const length = window ?? defaultWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
   return {
     window: length,
     // After a crash, the same worker ID comes free within one window.
-    claimTimeout: claimTimeout ?? (fixed || borrowed ? length : 0),
+    // The place of a borrower that has ended is taken for a while.
+    claimTimeout: claimTimeout ?? (borrow === true ? borrowTimeout : fixed || borrowed ? length : 0),
     // The worker ID is granted: to give up would only make the next start wait. No registry stores a window that opens later.
     openTimeout: claimTimeout ?? longestOpening(limits),
     // The lender lends the same worker ID again.
@@ -317,6 +326,34 @@ function withToken(registry: RegistryAddress | Registry, token: string | undefin
 
 function takesToken(registry: RegistryAddress | Registry): registry is RegistryAddress {
   return !("claim" in registry) && storeOf(registry).registryKind === "daemon";
+}
+
+/** Refuses to borrow where there cannot be a lender, and what a shared window cannot have. */
+function checkBorrow(values: Partial<OptionTypes>, sources: Config["sources"]): void {
+  const { registry, mode, spread, workerId, pool, reuse } = values;
+  const from = sources.borrow?.text ?? "";
+  const isNamed = registry !== undefined && ("claim" in registry || isOneDaemon(registry));
+  if (!isNamed) {
+    const got = registry === undefined ? undefined : registry.redacted;
+    throw configInvalid(
+      `Expected \`registry\` to be one daemon's address, such as unix:/run/snowlease/daemon.sock, since ${from} asks to borrow its lease, got ${shown(got)}; name the daemon, or leave \`borrow\` out.`,
+    );
+  }
+  if (mode !== undefined && mode !== "wall") throw excluded("mode", "wall", mode, from);
+  if (spread !== undefined && spread !== 1) throw excluded("spread", "1", spread, from);
+  if (workerId !== undefined) throw excluded("workerId", "the lender's", workerId, from);
+  if (pool !== undefined) throw excluded("pool", "the lender's", pool, from);
+  if (reuse === "never") throw excluded("reuse", "any", reuse, from);
+}
+
+function isOneDaemon(address: RegistryAddress): boolean {
+  return storeOf(address).registryKind === "daemon" && !("urls" in address && address.urls.length > 1);
+}
+
+function excluded(name: string, rule: string, value: unknown, from: string): SnowleaseError {
+  return configInvalid(
+    `Expected \`${name}\` to be ${rule}, since ${from} asks to borrow a lease, which other processes use, too, got ${shown(value)}; correct one of them.`,
+  );
 }
 
 /** Another namespace than the lent one needs a named registry: the default registry is not the lender's. */

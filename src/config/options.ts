@@ -60,7 +60,9 @@ export interface OptionTypes {
   readonly clientQuota: number;
   readonly maxOwnLeases: number;
   readonly maxConnections: number;
+  readonly lend: boolean;
   readonly insecure: boolean;
+  readonly borrow: boolean;
   readonly token: string;
   readonly config: string;
 }
@@ -304,10 +306,20 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
     "10,000, or the process's limit of open files less 128",
     "How many connections may be open at once. When there is no room, the daemon closes idle ones, those without a token first. One address may have a quarter of all before it shows a token. Health checks always get through.",
   ),
+  lend: daemon(
+    kind.truth,
+    "`false`",
+    "Lends the daemon's own lease of a namespace, with which it makes IDs, to clients that ask for it with `borrow`: up to 24 processes share one worker ID.",
+  ),
   insecure: daemon(
     kind.truth,
     "`false`",
     "Allows the daemon to listen without tokens and TLS where other machines can reach it, and on a socket that any user of this machine could replace.",
+  ),
+  borrow: takenBy(["library", "url"])(
+    kind.truth,
+    "`false`",
+    'Makes IDs on the lease of a daemon that runs with `lend`, together with other processes, instead of on a lease of its own. Neither with `mode: "lead"` nor with `spread`.',
   ),
   token: claims(
     kind.matching("TOKEN", /^[\x21-\x7e]{1,1024}$/, "to be 1 to 1024 visible ASCII characters"),

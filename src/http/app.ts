@@ -65,14 +65,14 @@ const methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
 /** The HTTP API of a registry: leases for clients, and views and commands for operators. */
 export function createApp(options: AppOptions): App {
-  const { registry, takeBlocks, pool, limits, quota, log = silent } = options;
+  const { registry, takeBlocks, lends = () => false, pool, limits, quota, log = silent } = options;
   const { ids, streams, metrics, tokens, claimRate, dashboard, onKnown, hosts = ownHosts } = options;
   const { memory = new AnswerMemory() } = options;
   const { layout = defaultLayout, window = defaultWindow, clock = systemClock } = options;
   const makeToken = options.makeToken ?? ((): string => randomBytes(16).toString("hex"));
   const receipts = new Receipts(registry, clock, options.receiptKeys);
   const defaults = { layout, pool, window, limits };
-  const context: AppContext = { registry, takeBlocks, ...defaults, receipts, clock, makeToken, quota, log };
+  const context: AppContext = { registry, takeBlocks, lends, ...defaults, receipts, clock, makeToken, quota, log };
   const routes: Route[] = [
     ...leaseRoutes(context),
     ...(ids === undefined ? [] : [makeRoute(ids)]),

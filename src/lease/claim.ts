@@ -1,5 +1,5 @@
 import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
-import { asSnowleaseError, isUnanswered, type SnowleaseError } from "../id/errors.ts";
+import { asSnowleaseError, isUnanswered, SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";
 import { firstWholeTick, type Layout } from "../id/layout.ts";
@@ -28,6 +28,8 @@ export interface LeaseOptions {
   /** How long a claim with an unknown answer is repeated. */
   readonly operationTimeout: number;
   readonly reuse: "any" | "never";
+  /** Whether to ask for a share of a lease that the registry's daemon lends. Default false. */
+  readonly borrows?: boolean | undefined;
   /** Whether the generator is in lead mode: it can use a released worker ID at once, ahead of the clock. Default false. */
   readonly leads?: boolean | undefined;
   /** `switch`: a lost lease claims another worker ID and goes on. `stop`: it ends. */
@@ -116,6 +118,11 @@ export async function claimWorkerId(
       const answer = await askInTime(clock, request, (asked) => registry.claim(asked));
       if (answer.outcome === "granted") {
         const grant = checkGrant(answer, options);
+        if (options.borrows === true && grant.shared !== true) {
+          const claim = { grant, token, asked, since: clock.now(), hasWaited: false, hasJumped: false };
+          await giveBackUnused(host, options, claim);
+          throw notLent(namespace);
+        }
         // The old window may have ended inside a long tick, which no holder uses then. In lead mode, there is no wait for it.
         const knownFrom = grant.recents?.from ?? grant.from;
         const firstTick = firstWholeTick(layout, knownFrom);
@@ -177,18 +184,28 @@ export async function giveBackUnused(
   await registry.release({ namespace, workerId, fence, token, ...unused }).catch(() => undefined);
 }
 
+function notLent(namespace: string): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    `The registry lends no lease of namespace \`${namespace}\`; start its daemon with \`--lend\`, or leave \`borrow\` out to lease a worker ID for this process alone.`,
+    { lends: false },
+  );
+}
+
 /** Whether the claim may succeed after a wait. */
 function isWorthWaiting({ code }: SnowleaseError): boolean {
-  return code === "QUARANTINE" || code === "RATE_LIMITED" || code === "WINDOW_NOT_OPEN";
+  // LEASE_EXPIRED: who lends a lease has none at the moment.
+  return ["QUARANTINE", "RATE_LIMITED", "WINDOW_NOT_OPEN", "LEASE_EXPIRED"].includes(code);
 }
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
-  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, leads = false, limits } = options;
+  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, limits } = options;
+  const { leads = false, borrows: shared } = options;
   // Recents list sequences without their rollback bits.
   const continues = layout.maxRollback === 0;
   // A certain worker ID is accepted with the least window left; any other one with at least half of it.
   const room = workerId === undefined ? Math.ceil(window / 2) : leastTicks * layout.tick;
   const lead = leads ? Math.max(0, window - room) : undefined;
-  const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits };
+  const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits, shared };
   return { namespace, token, workerId, pool, preferred, holder, clock, ...terms };
 }

@@ -505,8 +505,9 @@ export class Lease implements LeaseView {
         if (signal.aborted) return;
         const error = asSnowleaseError(cause);
         this.#failure = error;
-        // A program error may be one of a driver, and pass.
-        if (!error.retryable && error.code !== "DEFECT") return this.#loseForGood(error);
+        // A program error may be one of a driver, and pass; so may a daemon that lends nothing, in the place of one that did.
+        const mayPass = error.code === "DEFECT" || error.details["lends"] === false;
+        if (!error.retryable && !mayPass) return this.#loseForGood(error);
         const wait = quarantineRetryIn(error, this.#options.window, this.#secrets.token) ?? pause;
         await this.#host.clock.sleep(wait, { signal, keepAlive: false });
       }

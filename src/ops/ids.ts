@@ -6,6 +6,9 @@ import { Lease, type LeaseHost, type LeaseOptions } from "../lease/lease.ts";
 import { defaultLimits } from "../rule/limits.ts";
 import { Snowflake } from "../generator/snowflake.ts";
 import { defaultWindow } from "../lease/window-length.ts";
+import { LeaseClient } from "../sharing/lease-client.ts";
+import { type LeaseServer, leaseServer } from "../sharing/lease-server.ts";
+import { SharedSnowflake } from "../sharing/shared-snowflake.ts";
 
 /** Makes IDs for others. */
 export interface IdMaker {
@@ -30,6 +33,19 @@ export interface IdMaker {
   close(): Promise<void>;
 }
 
+/** Lends leases to other processes. */
+export interface LeaseLender {
+  /**
+   * The server of the lease in this namespace, which is claimed where there is none. Rejects like a claim, and with CONFIG_INVALID where
+   * leases are not lent. `fresh`: for a namespace that does not exist yet.
+   */
+  lend(namespace: string, fresh: Fresh): Promise<LeaseServer>;
+  /** The same, of a lease that is held; undefined where there is none. */
+  lent(namespace: string): LeaseServer | undefined;
+  /** How many processes use each namespace's lease. */
+  borrowers(): ReadonlyMap<string, number>;
+}
+
 /** `layout` and `limits` are for a new namespace, `pool` is for each that has these worker IDs, `window` for each that allows it. */
 export interface OwnLeaseOptions extends Omit<
   LeaseOptions,
@@ -42,16 +58,28 @@ export interface OwnLeaseOptions extends Omit<
   /** An unused worker ID could not be given back. */
   readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
+  /** Whether other processes may borrow the leases. Default false. */
+  readonly lends?: boolean | undefined;
 }
 
+/**
+ * Of the blocks of a span, and so of the processes that may borrow one lease: each prefetches one, and the rest is left for those that need
+ * more, and for the daemon itself. 24 of 32; a layout of few sequences has fewer.
+ */
+const borrowedShare = 3 / 4;
 /** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
 const idleWindows = 5;
+
+/** The settings of a namespace that does not exist yet. */
+type Fresh = Pick<OwnLeaseOptions, "layout" | "limits">;
 
 interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;
   /** What `generator` resolved with. */
   ready: Snowflake | undefined;
+  /** Set once the lease is claimed, where it is lent. */
+  server: LeaseServer | undefined;
   /** Aborted when it is given back or lost. */
   readonly ended: AbortController;
   /** Requests that use it. */
@@ -61,19 +89,19 @@ interface NamespaceLease {
 }
 
 /** One lease per namespace: claimed at the first request for IDs, given back after a while without requests. */
-export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
+export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & LeaseLender {
   // A lease keeps some 0.3 MiB: which sequences of the last ticks were used.
-  const { onLease, onMade, onNotReleased, most = 100, ...shared } = options;
+  const { onLease, onMade, onNotReleased, most = 100, lends = false, ...shared } = options;
   const { clock } = host;
   const leases = new Map<string, NamespaceLease>();
   /** Namespace -> its worker ID that is being given back. */
   const leaving = new Map<string, Promise<void>>();
   const stop = new AbortController();
 
-  async function claim(namespace: string, ended: AbortController): Promise<Snowflake> {
+  async function claim(namespace: string, ended: AbortController, fresh: Fresh): Promise<Snowflake> {
     const info = await host.registry.describe(namespace);
-    const layout = info === undefined ? options.layout : Layout.parse(info.layout);
-    const limits = info === undefined ? options.limits : undefined;
+    const layout = info === undefined ? fresh.layout : Layout.parse(info.layout);
+    const limits = info === undefined ? fresh.limits : undefined;
     const { maxWindow } = { ...defaultLimits, ...limits, ...info };
     const terms = { layout, limits, pool: layout.narrow({}, options.pool) };
     const window = defaultWindow(options.window, layout, maxWindow);
@@ -81,7 +109,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     onLease?.(lease);
     lease.signal.addEventListener("abort", () => ended.abort(), { once: true });
     try {
-      const generator = new Snowflake(lease);
+      const generator = lends ? new SharedSnowflake(lease) : new Snowflake(lease);
       void releaseWhenIdle(namespace, ended.signal, idleWindows * window);
       return generator;
     } catch (error) {
@@ -92,7 +120,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   }
 
   /** The lease of a namespace, with one more user. */
-  function enter(namespace: string): NamespaceLease {
+  function enter(namespace: string, fresh: Fresh): NamespaceLease {
     const known = leases.get(namespace);
     if (known !== undefined) {
       known.users++;
@@ -102,8 +130,20 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     if (leases.size >= most) left.push(releaseAlone(longestUnused()));
     const ended = new AbortController();
     // The number that is being given back may be the only one of the pool.
-    const generator = Promise.allSettled(left).then(async () => (own.ready = await claim(namespace, ended)));
-    const own: NamespaceLease = { namespace, generator, ready: undefined, ended, users: 1, lastUse: 0 };
+    const generator = Promise.allSettled(left).then(async () => {
+      own.ready = await claim(namespace, ended, fresh);
+      own.server = serverOf(own.ready);
+      return own.ready;
+    });
+    const own: NamespaceLease = {
+      namespace,
+      generator,
+      ready: undefined,
+      server: undefined,
+      ended,
+      users: 1,
+      lastUse: 0,
+    };
     leases.set(namespace, own);
     // The next request claims anew, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
@@ -123,7 +163,8 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
   }
 
   function unused(): readonly NamespaceLease[] {
-    return [...leases.values()].filter(({ users }) => users === 0);
+    // A share of which nothing is taken keeps no other namespace from its IDs.
+    return [...leases.values()].filter(({ users, server }) => users === 0 && (server?.borrowers ?? 0) === 0);
   }
 
   /** Gives a worker ID back. From now on no ID is made with it, also if the call fails. */
@@ -145,19 +186,32 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       await clock.sleep(left, { signal: ended, keepAlive: false });
       const own = leases.get(namespace);
       if (ended.aborted || own === undefined) return;
-      left = own.users > 0 ? longest : own.lastUse + longest - monotonic(clock);
+      left = own.users > 0 || own.server?.isInUse === true ? longest : own.lastUse + longest - monotonic(clock);
       if (left <= 0) await releaseAlone(own);
+    }
+  }
+
+  /** Uses a lease, which is claimed where there is none. */
+  async function withLease<Result>(
+    namespace: string,
+    use: (generator: Snowflake, own: NamespaceLease) => Promise<Result>,
+    fresh: Fresh = options,
+  ): Promise<Result> {
+    if (stop.signal.aborted) throw closing();
+    const own = enter(namespace, fresh);
+    try {
+      return await use(await own.generator, own);
+    } finally {
+      own.users--;
+      own.lastUse = monotonic(clock);
     }
   }
 
   return {
     holds: (namespace) => leases.has(namespace),
 
-    async take(namespace, count, checkWanted) {
-      if (stop.signal.aborted) throw closing();
-      const own = enter(namespace);
-      try {
-        const generator = await own.generator;
+    take: (namespace, count, checkWanted) =>
+      withLease(namespace, async (generator) => {
         const ids = new BigUint64Array(count);
         let made = rest(generator, ids);
         const atOnce = made === count;
@@ -169,11 +223,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
         onMade?.(namespace, count);
         // A request that waits for a tick may also get IDs of the ticks before it.
         return atOnce ? ids : ids.toSorted();
-      } finally {
-        own.users--;
-        own.lastUse = monotonic(clock);
-      }
-    },
+      }),
 
     fillNow(namespace, target) {
       const own = leases.get(namespace);
@@ -185,6 +235,20 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
     },
 
     bitsIn: (namespace) => leases.get(namespace)?.ready?.lease.layout.totalBits,
+
+    async lend(namespace, fresh) {
+      if (!lends) throw lendsNothing();
+      const serve = async (_: Snowflake, { server }: NamespaceLease): Promise<LeaseServer> => {
+        if (server === undefined) throw lendsNothing();
+        return server;
+      };
+      return withLease(namespace, serve, fresh);
+    },
+    lent: (namespace) => leases.get(namespace)?.server,
+    borrowers() {
+      const lent = [...leases.values()].filter(({ server }) => server !== undefined);
+      return new Map(lent.map(({ namespace, server }) => [namespace, server?.borrowers ?? 0]));
+    },
 
     releaseIdle: () => allSteps(unused().map(release)),
 
@@ -200,6 +264,22 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker {
       return allSteps([...closed, ...leaving.values()]);
     },
   };
+}
+
+/** Borrowers cannot see the file of a registry: they may run in other containers, and learn of its end by their renewals. */
+function serverOf(generator: Snowflake): LeaseServer | undefined {
+  if (!(generator instanceof SharedSnowflake) || generator.blocks instanceof LeaseClient) return undefined;
+  const { lease, blocks } = generator;
+  const most = Math.max(1, Math.floor(blocks.allocator.blockLayout.blocks * borrowedShare));
+  return leaseServer(lease, blocks, { most, showsStore: false });
+}
+
+function lendsNothing(): SnowleaseError {
+  return new SnowleaseError(
+    "CONFIG_INVALID",
+    "This daemon lends no lease; start it with `--lend`, or leave `shared` (`borrow` of a client) out to lease a worker ID of your own.",
+    { lends: false },
+  );
 }
 
 /** Waits for all steps, also where one fails; then rejects with the first failure. */

@@ -218,6 +218,8 @@ export interface ClaimRequest {
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
+  /** Asks a process that lends its lease for a share of that. Other registries grant a worker ID as ever. Default false. */
+  readonly shared?: boolean | undefined;
   /** The newest receipt that the claimer remembers of a lease that was not given back: the registry may have forgotten that one. */
   readonly recall?: string | undefined;
 }

@@ -48,7 +48,8 @@ export class BlockLayout {
 /** The lowest free blocks, up to `want`; leaves `spare` of them free. */
 export function lowestFree(taken: Blocks, blocks: number, want: number, spare: number): Blocks {
   let free = blocks;
-  for (let rest = taken; rest !== 0; rest &= rest - 1) free--;
+  // A span that nothing was prefetched for has all 32 bits taken, also those of blocks that there are not.
+  for (let rest = taken & (2 ** blocks - 1); rest !== 0; rest &= rest - 1) free--;
   let left = Math.min(want, free - spare);
   let found = 0;
   for (let block = 0; block < blocks && left > 0; block++) {

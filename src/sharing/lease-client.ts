@@ -132,7 +132,7 @@ export class LeaseClient implements Share {
       await this.#take(generation, present, this.#nextSpan - present, more, before);
     const ahead = Math.max(1, Math.ceil(prefetchLength / layout.tick / blockLayout.ticks));
     // A clock that was set back has no blocks, and takes them again.
-    const first = this.#nextSpan > present + ahead ? present : Math.max(present, this.#nextSpan);
+    const first = this.#nextSpan > present + ahead + 1 ? present : Math.max(present, this.#nextSpan);
     const spans = present + ahead - first + 1;
     if (spans <= 0) return;
     // The lender gives none after the end of the window: the client requests those after a renewal.

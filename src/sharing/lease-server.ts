@@ -1,7 +1,8 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
-import type { ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord } from "../rule/registry.ts";
+import type { BlocksRequest, ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord } from "../rule/registry.ts";
 import { checkTurns, isTurnOf, type Turns } from "../rule/turn.ts";
+import { BoundedMap } from "../registries/bounded-map.ts";
 import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
 import { checkClaim } from "../rule/window.ts";
 import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
@@ -16,27 +17,82 @@ import { longestAhead, type SharedUsageTracker } from "./usage-tracker.ts";
 const longestWindow = 2 ** 31 - 1;
 
 const cloned: Lost = { outcome: "lost", reason: "cloned" };
+const released: Lost = { outcome: "lost", reason: "released" };
+
+/** Children that are remembered: more than ever run at once. One that is forgotten has lost its lease, and claims again. */
+const mostKnown = 10_000;
+
+/** How far a child's clock may be ahead of ours, ms. One that is further ahead finds no block of a time that it has not passed. */
+const mostAhead = longestAhead - 1000;
 
 /** A child that asks for no blocks for this long no longer counts, ms. */
 const childTimeout = 10_000;
 
+/** How far ahead a child of a limited server may have more than one block of a span, ms: each other one has its first before. */
+const moreAhead = 1000;
+
+/** A claim of a child. */
+interface Borrower {
+  /** Of the lease's claim in which it claimed. */
+  readonly generation: number;
+  turn: string | undefined;
+  /** The end of the window that it was told, Unix ms. */
+  until: number;
+  /** Spans of which it has blocks. */
+  readonly spans: Set<number>;
+}
+
+/** A registry of one lent lease. */
+export interface LeaseServer extends Registry {
+  readonly takeBlocks: NonNullable<Registry["takeBlocks"]>;
+  /** Processes that took blocks lately. */
+  readonly borrowers: number;
+  /** Whether the window of any of them may be open. */
+  readonly isInUse: boolean;
+  /** Whether a claim with this worker ID and fence was made here. */
+  lends(key: Pick<ClaimKey, "workerId" | "fence">): boolean;
+}
+
+/** What a lease server offers. */
+export interface LeaseServerOptions {
+  /** How many processes may take blocks at once; none of them can take all. Default: any number; those that come late may find none. */
+  readonly most?: number | undefined;
+  /** Whether all borrowers can see the file of the lease's registry, so that they notice at once when another one replaces it. Default true. */
+  readonly showsStore?: boolean | undefined;
+}
+
 /**
- * A registry with one worker ID, that of the lease, for child processes of the lease's holder. All of them claim it together, with the
- * lease's own fence and window, and then take blocks of it. A child that dies loses only the blocks that it has taken. When the lease is
- * lost or ends, every claim here is lost.
+ * A registry with one worker ID, that of the lease, for other processes of the lease's holder: its children, or the programs of a machine.
+ * All of them claim it together, with the lease's own fence and window, and then take blocks of it. A child that dies loses only the
+ * blocks that it has taken. When the lease is lost or ends, every claim here is lost.
  *
- * Also refuses another namespace, worker ID or pool (CONFIG_INVALID) and a lease whose window has passed (LEASE_EXPIRED, retryable).
+ * Also refuses another namespace, worker ID or pool (CONFIG_INVALID), a lease whose window has passed (LEASE_EXPIRED, retryable), and one
+ * process more than `most` (RATE_LIMITED).
  */
-export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Registry {
+export function leaseServer(
+  lease: Lease,
+  { allocator }: SharedUsageTracker,
+  { most = Infinity, showsStore = true }: LeaseServerOptions = {},
+): LeaseServer {
   const { clock, layout } = lease;
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
-  /** By token: when the claim last asked for blocks, on the wall clock. */
-  const children = new Map<string, number>();
+  /** By token: when the claim was made, or last asked for blocks, on the wall clock; and of which claim of the lease it is. */
+  const children = new Map<string, { readonly at: number; readonly generation: number }>();
+  /** Those of them that have asked for blocks. */
+  const takers = new Set<string>();
   /**
-   * By token: the turn of each child that has renewed, so that two copies of one child do not use the same blocks for long, and the end of
-   * the window that it got. The child that renewed last stands last.
+   * By token: in which claim of the lease a child claimed, and its turn, so that two copies of one child do not use the same blocks for
+   * long. Worker ID and fence do not tell that claim: a store that went back in time grants the same ones again, and a child of the lender
+   * before has blocks that are given a second time here.
    */
-  const turns = new Map<string, { readonly turn: string; readonly until: number }>();
+  const known = new BoundedMap<string, Borrower>(mostKnown);
+  /** Tokens of children that have ended. */
+  const gone = new BoundedMap<string, true>(mostKnown);
+  /** By worker ID and fence of the claims of this lease that were lent: how a child of it has lost its share. */
+  const lent = new Map<string, Lost>();
+  const forget = lease.on("lost", ({ reason, doubt, ...key }) => {
+    if (lent.has(nameOf(key))) lent.set(nameOf(key), { outcome: "lost", reason, doubt });
+  });
 
   function checkOpen({ workerId, until }: LeaseSnapshot, now: number): void {
     if (now < until) return;
@@ -63,31 +119,63 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     );
   }
 
-  /** The lease's claim, if this child's claim was made in it. */
+  /** The lease's claim, if it has this worker ID and fence. */
   function snapshotOf({ workerId, fence }: ClaimKey): LeaseSnapshot | undefined {
     const { snapshot } = lease;
     return snapshot?.workerId === workerId && snapshot.fence === fence ? snapshot : undefined;
   }
 
-  /** Notes that this child takes blocks; returns how many other children do. */
+  /** The child of this request, with the claim of the lease in which it claimed; else how it has lost its share. */
+  function present(request: ClaimKey & Turns): { readonly child: Borrower; readonly snapshot: LeaseSnapshot } | Lost {
+    const snapshot = snapshotOf(request);
+    const child = known.get(request.token);
+    if (gone.get(request.token) === true) return released;
+    if (snapshot === undefined)
+      return child === undefined ? { outcome: "lost" } : (lent.get(nameOf(request)) ?? released);
+    if (child?.generation !== snapshot.generation) return forgotten(snapshot);
+    return isTurnOf({ turn: child.turn }, request) ? { child, snapshot } : cloned;
+  }
+
+  function leave(token: string): void {
+    children.delete(token);
+    takers.delete(token);
+    known.get(token)?.spans.clear();
+  }
+
+  /** How many children take blocks, less this one. Those of a claim before have begun anew. */
   function othersThan(token: string, now: number): number {
-    children.set(token, now);
-    for (const [other, at] of children) if (Math.abs(now - at) > childTimeout) children.delete(other);
-    return children.size - 1;
-  }
-
-  function isTurn({ token, ...sent }: ClaimKey & Turns): boolean {
-    return isTurnOf({ turn: turns.get(token)?.turn }, sent);
-  }
-
-  /** Notes a child's turn, and forgets those of ended windows: no copy of such a child makes IDs before it has renewed, and the first one is noted. */
-  function noteTurn(token: string, turn: string, until: number, now: number): void {
-    turns.delete(token);
-    turns.set(token, { turn, until });
-    for (const [other, noted] of turns) {
-      if (now < noted.until) return;
-      turns.delete(other);
+    const generation = lease.snapshot?.generation;
+    for (const [child, last] of children) {
+      if (Math.abs(now - last.at) > childTimeout || last.generation !== generation) leave(child);
     }
+    return children.has(token) ? children.size - 1 : children.size;
+  }
+
+  function checkRoom(token: string, now: number): void {
+    if (othersThan(token, now) < most) return;
+    const oldest = Math.min(...[...children.values()].map(({ at }) => at));
+    throw new SnowleaseError(
+      "RATE_LIMITED",
+      `The lease of namespace \`${lease.namespace}\` is lent to ${most} processes already, as many as it has blocks for; try again later, or leave \`borrow\` out to lease a worker ID for this process alone.`,
+      { retryAfterMs: Math.max(1, oldest + childTimeout - now) },
+    );
+  }
+
+  /** Blocks of a span for one child. Of a limited server it cannot take those which the others need, whatever it says that it has. */
+  function shareOf(
+    span: number,
+    { spans, generation }: Borrower,
+    asked: BlocksRequest,
+    others: number,
+    soon: number,
+  ): number {
+    const { blocks, held } = asked;
+    if (most === Infinity) return allocator.takeShare(generation, span, blocks, held, others);
+    const first = spans.has(span) ? 0 : allocator.takeShare(generation, span, 1, 0, others);
+    const rest = first === 0 ? blocks : blocks - 1;
+    const more = span <= soon && rest > 0 ? allocator.takeShare(generation, span, rest, 1, others) : 0;
+    if ((first | more) !== 0) spans.add(span);
+    return (first | more) >>> 0;
   }
 
   function recordsOf(namespace: string): WorkerRecord[] {
@@ -109,49 +197,78 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     describe: async (namespace) => (namespace === lease.namespace ? info : undefined),
 
     async claim(asked) {
+      const { token } = asked;
       const now = clock.now();
       const { snapshot } = lease;
       if (snapshot === undefined) throw ended(lease);
       checkScope(asked, snapshot.workerId);
       checkClaim(asked, now, info);
+      const ahead = most === Infinity ? mostAhead : moreAhead;
+      if (asked.clock > now) checkSkew(asked.clock, now, { ...info, maxClockSkew: ahead });
       checkOpen(snapshot, now);
-      if (turns.has(asked.token)) return cloned;
-      const { workerId, fence, knownFrom, until, store } = snapshot;
+      const before = known.get(token);
+      if (gone.get(token) === true) return released;
+      if (before?.turn !== undefined) return cloned;
+      checkRoom(token, now);
+      const { generation, workerId, fence, knownFrom, until } = snapshot;
+      children.set(token, { at: now, generation });
+      const spans = before?.generation === generation ? before.spans : new Set<number>();
+      known.set(token, { generation, turn: undefined, until, spans });
+      lent.set(nameOf(snapshot), released);
+      const store = showsStore ? snapshot.store : undefined;
       return { outcome: "granted", workerId, fence, from: knownFrom, until, clock: now, shared: true, store };
     },
 
     async renew(request) {
       checkTurns(request);
       const now = clock.now();
-      const snapshot = snapshotOf(request);
       checkWindow(request.window, info);
       checkSkew(request.clock, now, info);
-      if (snapshot === undefined) return { outcome: "lost" };
-      if (!isTurn(request)) return cloned;
+      const found = present(request);
+      if ("outcome" in found) return found;
+      const { child, snapshot } = found;
       checkOpen(snapshot, now);
-      const { token, nextTurn: turn } = request;
-      if (turn !== undefined) noteTurn(token, turn, snapshot.until, now);
+      const { nextTurn: turn } = request;
+      child.turn = turn ?? child.turn;
+      child.until = snapshot.until;
       return { outcome: "renewed", from: snapshot.knownFrom, until: snapshot.until, clock: now, turn };
     },
 
     async release(request) {
-      if (!isTurn(request)) return cloned;
-      children.delete(request.token);
-      turns.delete(request.token);
-      return { outcome: snapshotOf(request) === undefined ? "lost" : "released" };
+      // Once more: the answer was lost.
+      if (gone.get(request.token) === true) return { outcome: "released" };
+      const found = present(request);
+      if ("outcome" in found) return found;
+      // The blocks that it took stay taken: in a limited server its place stays taken for as long.
+      if (most === Infinity || !takers.has(request.token)) leave(request.token);
+      takers.delete(request.token);
+      known.delete(request.token);
+      // A copy of it may go on.
+      gone.set(request.token, true);
+      return { outcome: "released" };
     },
 
     async takeBlocks(request) {
-      const { token, first, spans, blocks, held } = request;
-      const snapshot = snapshotOf(request);
-      if (snapshot === undefined) return { outcome: "lost" };
-      if (!isTurn(request)) return cloned;
+      const { token, first, spans } = request;
+      const found = present(request);
+      if ("outcome" in found) return found;
+      const { child, snapshot } = found;
       const now = clock.now();
-      const others = othersThan(token, now);
-      const last = allocator.blockLayout.spanAt(Math.min(now + longestAhead, snapshot.until - 1));
+      // The lender itself is one, too, where others must leave it some.
+      const others = othersThan(token, now) + (most === Infinity ? 0 : 1);
+      if (!children.has(token)) checkRoom(token, now);
+      children.set(token, { at: now, generation: child.generation });
+      takers.add(token);
+      const { blockLayout } = allocator;
+      const passed = blockLayout.spanAt(now - info.maxClockSkew);
+      for (const span of child.spans) if (span < passed) child.spans.delete(span);
+      // In a limited server no further than it was told: a child that does not renew gets none in the end.
+      const until = most === Infinity ? snapshot.until : child.until;
+      const last = blockLayout.spanAt(Math.min(now + longestAhead, until - 1));
+      const [oldest, soon] = [blockLayout.spanAt(snapshot.knownFrom), blockLayout.spanAt(now + moreAhead)];
       const taken = Array.from({ length: spans }, (_, i) => {
         const span = first + i;
-        return span > last ? 0 : allocator.takeShare(snapshot.generation, span, blocks, held, others);
+        return span < oldest || span > last ? 0 : shareOf(span, child, request, others, soon);
       });
       return { outcome: "taken", blocks: taken };
     },
@@ -175,8 +292,30 @@ export function leaseServer(lease: Lease, { allocator }: SharedUsageTracker): Re
     pin: refuseOperator,
     unpin: refuseOperator,
     prune: refuseOperator,
-    close: async () => {},
+    async close() {
+      forget();
+    },
+
+    get borrowers() {
+      othersThan("", clock.now());
+      return takers.size;
+    },
+    get isInUse() {
+      const now = clock.now();
+      return lease.snapshot !== undefined && [...known.values()].some(({ until }) => now < until);
+    },
+    lends: (key) => lent.has(nameOf(key)),
   };
+}
+
+/** Both lenders have given blocks of these times: the one before could give none further ahead, by a clock that may differ. */
+function forgotten({ knownFrom, until, since }: LeaseSnapshot): Lost {
+  const end = Math.min(until, since + longestAhead + defaultLimits.maxClockSkew);
+  return { outcome: "lost", reason: "forgotten", doubt: { from: knownFrom, until: Math.max(knownFrom, end) } };
+}
+
+function nameOf({ workerId, fence }: Pick<ClaimKey, "workerId" | "fence">): string {
+  return `${workerId}/${fence}`;
 }
 
 function ended({ namespace, workerId, state }: Lease): SnowleaseError {

@@ -762,6 +762,36 @@ describe("a child of exec", () => {
   });
 });
 
+describe("a process that borrows of a daemon", () => {
+  it("says so by an option, or in the URL", () => {
+    const registry = "unix:/run/snowlease/daemon.sock";
+    expect(resolved({ options: { registry, borrow: true } }).borrow).toBe(true);
+    expect(resolved({ options: { registry: `${registry}?borrow=true` } }).borrow).toBe(true);
+    expect(resolved({ options: { registry } }).borrow).toBeUndefined();
+    const config = resolved({ options: { registry: memoryRegistry(), borrow: true } });
+    expect(leaseDefaults(config, false, "daemon")).toMatchObject({
+      window: 2000,
+      onLost: "switch",
+      claimTimeout: 15_000,
+    });
+  });
+
+  it.each<[string, object, string]>([
+    ["without a registry", {}, "one daemon's address"],
+    ["of a store", { registry: "redis://127.0.0.1" }, "one daemon's address"],
+    ["of several daemons", { registry: "http://a:7070,http://b:7070" }, "one daemon's address"],
+    ["ahead of the clock", { registry: "http://a:7070", mode: "lead" }, "`mode`"],
+    ["with a spread", { registry: "http://a:7070", spread: 4 }, "`spread`"],
+    ["with a worker ID", { registry: "http://a:7070", workerId: 3 }, "`workerId`"],
+    ["with a pool", { registry: "http://a:7070", pool: "0-3" }, "`pool`"],
+    ["with a worker ID that was never used", { registry: "http://a:7070", reuse: "never" }, "`reuse`"],
+  ])("is refused %s", (_, options, said) => {
+    const message = refusal({ options: { ...options, borrow: true } });
+    expect(message).toContain(said);
+    expect(message).toContain("the option `borrow`");
+  });
+});
+
 describe("the table of options", () => {
   it("has for each a flag and a name in the environment that it is read by", () => {
     for (const { flag, env, scopes } of optionTable) {

@@ -1,6 +1,7 @@
 import { fc } from "../support/fast-check.ts";
 import { describe, expect, test, vi } from "vitest";
 import { defaultLayout, Layout, layouts } from "../../src/id/layout.ts";
+import { lowestFree } from "../../src/sharing/block-layout.ts";
 import { SharedAllocator, type SharedLeaseSnapshot } from "../../src/sharing/shared-allocator.ts";
 
 const now = 1_790_000_000_000;
@@ -69,6 +70,14 @@ describe("an allocator", () => {
     expect(allocator.take(1, span, 1, 4)).toBe(0);
     expect(listed(allocator.take(1, span, 100))).toEqual([28, 29, 30, 31]);
     expect(allocator.take(1, span, 1)).toBe(0);
+  });
+
+  test("finds the free blocks of a layout that has fewer than 32", () => {
+    // As where blocks were prefetched: all bits stand for taken blocks, but for those that came.
+    expect(lowestFree(0xffff_fffe, 8, 1, 0)).toBe(0b1);
+    expect(lowestFree(0xffff_fff0, 8, 32, 1)).toBe(0b111);
+    expect(lowestFree(0xffff_ffff, 8, 1, 0)).toBe(0);
+    expect(lowestFree(0xffff_fffe, 32, 1, 0)).toBe(0b1);
   });
 
   test("forgets a span after a later span of its word was taken, and never gives it again", () => {

@@ -1,7 +1,7 @@
 import { lengthText } from "../../id/duration.ts";
 import { performance } from "node:perf_hooks";
 import type { Config } from "../../config/config.ts";
-import { SnowleaseError, timeText } from "../../id/errors.ts";
+import { configInvalid, SnowleaseError, timeText } from "../../id/errors.ts";
 import { bothClocks, jumpBetween, stepTolerance, systemClock } from "../../lease/clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
@@ -36,9 +36,14 @@ const watchInterval = 100;
  * Claims a worker ID for other programs. It never continues after the recent sequences of an earlier holder, which those programs do not
  * know. It ends when the lease is lost, since those programs know the number.
  * It waits for a window that opens later, and says so.
- * @throws SnowleaseError WINDOW_NOT_OPEN where that is later than the claim may wait.
+ * @throws SnowleaseError WINDOW_NOT_OPEN where that is later than the claim may wait, CONFIG_INVALID where it should share the worker ID.
  */
 export async function holdLease(config: Config, signal: AbortSignal): Promise<HeldLease> {
+  if (config.borrow === true) {
+    throw configInvalid(
+      "Expected no `borrow` for a worker ID that other programs use: they would use all of its times, and so would those who share it with them; leave `borrow` out to lease one of its own.",
+    );
+  }
   const { openLease } = await import("../../snowlease.ts");
   const registry = await deferConfigured(config);
   const closeRegistry = (): Promise<void> => registry.close().catch(() => undefined);

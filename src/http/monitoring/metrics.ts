@@ -133,6 +133,14 @@ export class Metrics {
     );
   }
 
+  /** Adds how many processes borrow each of the daemon's own leases. */
+  addBorrowers(borrowers: () => ReadonlyMap<string, number>): void {
+    const help = "Processes that take blocks of this daemon's own lease.";
+    this.#figures.gauge("borrowers", help, ["namespace"], () =>
+      Array.from(borrowers(), ([namespace, count]) => [{ namespace: this.#labelOf(namespace) }, count] as const),
+    );
+  }
+
   /** Counts and times a call of the registry. */
   watch({ operation, namespace, seconds, answer, error }: InstrumentedCall): void {
     this.#calls.observe({ operation }, seconds);

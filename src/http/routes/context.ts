@@ -1,6 +1,7 @@
 import type { Clock } from "../../lease/clock.ts";
 import type { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { ShareKey } from "../../ops/lending.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { ClientQuota } from "../access/client-quota.ts";
@@ -12,6 +13,8 @@ export interface AppContext {
   readonly registry: Registry;
   /** Gives blocks to the holders of one lease that is lent; without it there is no such route. */
   readonly takeBlocks: Registry["takeBlocks"];
+  /** Whether a claim is a share of the daemon's own lease. Default: none is. */
+  readonly lends: (key: ShareKey) => boolean;
   /** Layout of a namespace that does not exist yet. Default: westid. */
   readonly layout: Layout;
   /** Worker IDs of a claim that names no pool. Default: all of the layout. */

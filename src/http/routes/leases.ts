@@ -30,17 +30,21 @@ import { StoreFile } from "../../store-file.ts";
 import type { LostElsewhere } from "../../registries/daemon/registry.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 import { otherRegistry } from "../access/receipts.ts";
+import type { ShareKey } from "../../ops/lending.ts";
 import type { AppContext } from "./context.ts";
 import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 import type { Visit } from "../visit.ts";
 
 /** How many claims and namespaces a daemon remembers to save questions to the registry: some 35 MB and 10 MB. */
+/** The shortest time that a share is told to wait until it renews, ms. */
+const shortestPause = 50;
+
 const [mostClaims, mostLayouts] = [200_000, 10_000];
 
 /** Claim, renew, give back. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
-  const { registry, takeBlocks, receipts, clock, makeToken, log, quota, ...defaults } = context;
+  const { registry, takeBlocks, lends, receipts, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
    * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat it. The stored record cannot replace it:
@@ -103,12 +107,15 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   }
 
   async function lost(
-    { namespace, workerId, fence }: Omit<ClaimKey, "fence" | "token"> & { readonly fence?: number | undefined },
+    { namespace, workerId, fence, receipt }: Omit<ShareKey, "fence"> & { readonly fence?: number | undefined },
     { reason = "taken", doubt }: Omit<Lost, "outcome"> = {},
   ): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
     const facts = { namespace, workerId, fence, reason };
-    if (fence !== 0) log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
+    // Of a share, the lease goes on. But no other process knows of IDs that may exist twice.
+    const isShare = fence !== undefined && lends({ namespace, workerId, fence, receipt });
+    if (fence !== 0 && (!isShare || doubt !== undefined))
+      log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
     const why = doubt !== undefined && (reason === "taken" || reason === "released") ? endedEarly : losses[reason];
     const span = doubt && `; its IDs from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
     return new SnowleaseError(
@@ -185,10 +192,10 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
       const refusal = layout.refusalAt(body.now);
       if (refusal !== undefined) throw refusal;
-      const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead } = body;
+      const { token = makeToken(), workerId, lastWorkerId, now, reuse, continues, leadMs: lead, shared } = body;
       const holder = { host: body.host ?? "", ip: body.ip ?? "", pid: body.pid ?? 0, instance: body.instance ?? "" };
       const preferred = [...(lastWorkerId === undefined ? [] : [lastWorkerId]), ...(body.preferred ?? [])];
-      const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits };
+      const terms = { pool, window, layout: layout.fingerprint, reuse, continues, lead, limits, shared };
       // A worker ID granted to a client that has hung up would rest for a whole window.
       await visit.present();
       const request = { namespace, token, workerId, preferred, holder, clock: now, recall, ...terms };
@@ -196,16 +203,23 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         askInTime(clock, request, (request) => registry.claim(request));
       const whole = layout.narrow({}, defaults.pool);
       const size = whole.last - whole.first + 1;
-      const answer = await (quota?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
+      // A share takes no worker ID of the pool.
+      const payer = shared === true ? undefined : quota;
+      const answer = await (payer?.claim({ client: visit.payer, namespace, token }, size, ask) ?? ask());
       if (answer.outcome === "lost") throw repeatedError(namespace, answer);
       if (answer.outcome !== "granted") throw refusalError(answer, namespace, now);
       const { outcome: _, recents, store, receipt, ...grant } = answer;
+      const isShare = grant.shared === true;
       visit.receipt = await receipts.signed(namespace, receipt);
       const { fence, from, until } = grant;
-      known.set(`${namespace}/${grant.workerId}`, { fence, window });
-      log.info({ event: "claimed", namespace, workerId: grant.workerId, fence, from, until, ...holder }, "claimed");
-      const renewAfterMs = Math.floor(renewalPause(window));
-      const file = takeBlocks === undefined ? undefined : fileOf(store);
+      const facts = { namespace, workerId: grant.workerId, fence, from, until, ...holder };
+      if (isShare) log.info(facts, "lent");
+      else {
+        known.set(`${namespace}/${grant.workerId}`, { fence, window });
+        log.info({ event: "claimed", ...facts }, "claimed");
+      }
+      const renewAfterMs = pauseOf(window, isShare ? until - grant.clock : undefined);
+      const file = isShare ? fileOf(store) : undefined;
       return { ...grant, file, token, renewAfterMs, layout: layout.fingerprint, ...recentsJson(recents) };
     }),
 
@@ -229,10 +243,14 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
       const answer = await askInTime(clock, request, (request) => registry.renew(request));
       if (answer.outcome === "lost") throw await refused(key, answer);
       visit.receipt = await receipts.signed(namespace, answer.receipt);
-      if (body.windowMs === undefined) known.set(name, { fence, window });
       const { from, until } = answer;
-      quota?.note({ client: visit.payer, namespace, token }, until);
-      return { from, until, clock: answer.clock, turn: answer.turn, renewAfterMs: Math.floor(renewalPause(window)) };
+      const isShare = lends(key);
+      if (!isShare) {
+        if (body.windowMs === undefined) known.set(name, { fence, window });
+        quota?.note({ client: visit.payer, namespace, token }, until);
+      }
+      const renewAfterMs = pauseOf(window, isShare ? until - answer.clock : undefined);
+      return { from, until, clock: answer.clock, turn: answer.turn, renewAfterMs };
     }),
 
     ...[leases.release, leases.releaseByDelete].map((call) =>
@@ -245,12 +263,19 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         const key = { namespace, workerId, fence, token, turn, nextTurn, sentTurns, receipt };
         const answer = await registry.release({ ...key, clock: now, used });
         if (answer.outcome === "lost") throw await refused(key, answer);
+        if (lends(key)) return;
         known.delete(`${namespace}/${workerId}`);
         if (used !== undefined) quota?.note({ client: visit.payer, namespace, token }, used.until);
         log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
       }),
     ),
   ];
+}
+
+/** When to renew, of the window that was asked for; of a share, of what is left of its lender's, ms. */
+function pauseOf(window: number, left?: number): number {
+  if (left === undefined) return Math.floor(renewalPause(window));
+  return Math.max(shortestPause, Math.floor(renewalPause(Math.min(window, left))));
 }
 
 const losses: Readonly<Record<LossReason, string>> = {

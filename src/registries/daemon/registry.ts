@@ -93,11 +93,11 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
 
   async function claim(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
     const { namespace, holder, lead: leadMs, clock: now, window: windowMs, recall: receipt, ...rest } = request;
-    const { token, workerId, pool, layout, reuse, continues, limits } = rest;
+    const { token, workerId, pool, layout, reuse, continues, limits, shared } = rest;
     const { host, ip, pid, instance } = holder;
     const preferred = rest.preferred?.slice(0, mostPreferred);
     // Field by field: not every name of the port is one of the API.
-    const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits };
+    const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits, shared };
     try {
       const body = { ...what, host, ip, pid, instance };
       return grantFrom(await reply(leases.claim, { namespace }, { body, receipt }));

@@ -24,6 +24,8 @@ KNOWN = [
     r"to be pinned",
     # Unknown fields are ignored, but not one whose name is near a known one, as the description says in words.
     r"to have only known fields",
+    # A share, of a daemon without `--lend`.
+    r"This daemon lends no lease",
 ]
 
 
