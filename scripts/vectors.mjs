@@ -9,10 +9,11 @@ for (const [file, vectors] of Object.entries(await makeVectors())) {
   writeFileSync(join(root, "clients/vectors", file), `${printed(vectors, "")}\n`);
 }
 
-/** JSON whose objects and lists stand on one line where they fit: so a case is a few lines. */
+/** JSON whose objects and lists stand on one line where they fit, and lists of numbers always: so a case is a few lines. */
 function printed(value, indent) {
   const flat = JSON.stringify(value);
-  if (flat.length + indent.length <= 120 || typeof value !== "object") return flat;
+  const isFlat = typeof value !== "object" || (Array.isArray(value) && value.every((part) => typeof part === "number"));
+  if (flat.length + indent.length <= 120 || isFlat) return flat;
   const inner = `${indent}  `;
   const parts = Array.isArray(value)
     ? value.map((part) => printed(part, inner))

@@ -2,10 +2,11 @@ import { createApp } from "../../dist/http/app.js";
 import { memoryRegistry } from "../../dist/testing.js";
 import { table } from "./table.mjs";
 
-/** What a daemon with tokens answers at /openapi.json. */
+/** What a daemon with tokens and `--lend` answers at /openapi.json. */
 export async function description() {
   const unused = {};
-  const app = createApp({ registry: memoryRegistry(), tokens: unused, ids: unused, streams: unused, metrics: unused });
+  const made = { tokens: unused, ids: unused, streams: unused, metrics: unused };
+  const app = createApp({ registry: memoryRegistry(), takeBlocks: unused, ...made });
   return (await app.fetch(new Request("http://127.0.0.1/openapi.json"))).json();
 }
 

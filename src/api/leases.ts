@@ -175,7 +175,7 @@ export const claim: Call<ClaimAnswer, ClaimBody> = {
     continues: flag.describe("Whether this holder can continue behind `recent`. Default true.").optional(),
     shared: flag
       .describe(
-        "Asks for a share of the daemon's own lease, which Snowlease's own clients use: whoever takes no blocks of it makes IDs that others make, too. Refused by a daemon that lends nothing. Default false.",
+        "Asks for a share of the daemon's own lease, for a client that takes blocks of it (`POST …/blocks`); without blocks it would make IDs that others make, too. Refused by a daemon that lends nothing. Default false.",
       )
       .optional(),
     leadMs: span
@@ -332,24 +332,37 @@ export const releaseByDelete: Call<void, ReleaseBody> = {
   summary: "The same as `POST …/release`, in every version of the daemon",
 };
 
-/** Only for a lease that is lent. */
 export const takeBlocks: Call<Omit<BlocksTaken, "outcome">, Omit<BlocksRequest, "namespace" | "workerId">> = {
   method: "POST",
   path: "/v1/:namespace/leases/:workerId/blocks",
   operation: "takeBlocks",
-  summary: "Take blocks of a shared window",
+  summary: "Take blocks of a lease that a daemon with `--lend` lends",
+  about:
+    "Only for a claim whose answer has `shared`: its IDs may use the blocks alone that it took. Spans and blocks divide the ticks and sequences of the layout: docs/clients.md has how. Do not repeat a request whose answer was lost: another one gets other blocks. A daemon without `--lend` has no such call (404).",
+  example: {
+    body: {
+      token: exampleToken,
+      fence: 3,
+      turn: exampleTurns[1],
+      first: 3_275_839_317,
+      spans: 4,
+      blocks: 1,
+      held: 0,
+    },
+    answer: { blocks: [8, 8, 8, 0] },
+  },
   access: "worker",
   body: request({
     token: heldToken,
     fence,
-    first: integer(0).describe("The first span."),
+    first: integer(0).describe("The first span, counted from the layout's epoch."),
     spans: integer(1, 256).describe("How many spans, one after the other."),
     blocks: integer(1, 32).describe("How many blocks of each."),
     held: integer(0, 32).describe("How many of them the caller has already."),
     ...turns,
   }),
   answer: answer({
-    blocks: z.array(uint32).describe("The blocks of each span, as bits; 0 where there were none."),
+    blocks: z.array(uint32).describe("The blocks of each span, as bits, the lowest for block 0; 0: there were none."),
   }),
   problems: ["LEASE_LOST", "RATE_LIMITED"],
 };

@@ -26,7 +26,8 @@ describe.skipIf(!hasPython(10))("the daemon's own description in /openapi.json",
   async function serve(withTokens: boolean): Promise<{ readonly url: string; readonly token: string }> {
     const token = withTokens ? "all-powerful" : "";
     const flags = withTokens ? ["--tokens", sandbox.tokens(`${token} admin`)] : [];
-    const { url } = await sandbox.serve(...flags);
+    // With `--lend`, the description has each call.
+    const { url } = await sandbox.serve("--lend", ...flags);
     writeFileSync(join(sandbox.work, "openapi.json"), await (await fetch(`${url}/openapi.json`)).text());
     return { url, token };
   }

@@ -2,6 +2,7 @@ import { isSnowleaseError } from "../../src/id/errors.ts";
 import { encodings } from "../../src/id/encodings.ts";
 import { firstWholeTick, Layout, type ComposeParts } from "../../src/id/layout.ts";
 import { presetNames } from "../../src/id/notation.ts";
+import { blockVectors } from "./block-vectors.ts";
 import { clockVectors } from "./clock-vectors.ts";
 
 /** The format of the vectors; it rises if clients have to read them differently. */
@@ -14,6 +15,7 @@ export async function makeVectors(): Promise<Record<string, object>> {
     "ids.json": idVectors(),
     "windows.json": windowVectors(),
     "clocks.json": { version, ...(await clockVectors()) },
+    "blocks.json": { version, ...(await blockVectors()) },
   };
 }
 

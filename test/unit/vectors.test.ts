@@ -8,6 +8,14 @@ import {
   simpleGenerator,
   type StepResult,
 } from "../support/clock-vectors.ts";
+import {
+  borrower,
+  type BlockResult,
+  type BlockRunner,
+  type BlockScript,
+  type BlockStep,
+  type WantedBlocks,
+} from "../support/block-vectors.ts";
 import { Layout } from "../../src/id/layout.ts";
 import { makeVectors } from "../support/vectors.ts";
 
@@ -107,11 +115,182 @@ describe("clocks.json", () => {
   });
 });
 
+// The same for a client that borrows blocks.
+const simpleBorrower: BlockRunner = ({ layout: text, grant, steps }) => {
+  const layout = Layout.parse(text);
+  const { epoch, tick: length, maxSequence } = layout;
+  const ticks = Math.max(1, Math.ceil(64 / length));
+  const blocks = Math.min(32, maxSequence + 1);
+  const size = (maxSequence + 1) / blocks;
+  const ahead = Math.max(1, Math.ceil(5000 / (ticks * length)));
+  const spanAt = (now: number): number => Math.floor((now - epoch) / length / ticks);
+
+  const begin = ({ workerId, fence, from, until }: BlockScript["grant"]) => {
+    // The usage in the newest tick counts the sequences of the blocks in their order.
+    const held = new Map<number, number[]>();
+    return { workerId, fence, from, until, held, last: -1, used: 0, newest: grant.clock, behind: 0 };
+  };
+  let claim = begin(grant);
+  let state: "held" | "closed" = "held";
+  const open: { readonly of: typeof claim; readonly isMore: boolean }[] = [];
+
+  const ask = (wants: WantedBlocks, isMore: boolean): { readonly wants: WantedBlocks } => {
+    open.push({ of: claim, isMore });
+    return { wants };
+  };
+
+  const next = (now: number): BlockResult => {
+    const refuse = (code: string, retryAfterMs?: number): BlockResult => {
+      return { refused: { code, ...(retryAfterMs !== undefined && { retryAfterMs }) } };
+    };
+    if (state === "closed") return refuse("LEASE_LOST");
+    const tick = Math.floor((now - epoch) / length);
+    const floor = Math.max(claim.last, Math.ceil((claim.from - epoch) / length));
+    if (tick < floor) {
+      return refuse(now < claim.newest ? "CLOCK_ROLLBACK" : "WINDOW_NOT_OPEN", epoch + floor * length - now);
+    }
+    const end = epoch + (tick + 1) * length;
+    if (end > claim.until) return refuse("LEASE_EXPIRED");
+    claim.newest = Math.max(claim.newest, now);
+    const span = spanAt(now);
+    const own = claim.held.get(span) ?? [];
+    for (let used = tick === claim.last ? claim.used : 0; used < own.length * size; used++) {
+      const sequence = (own[Math.floor(used / size)] ?? 0) * size + (used % size);
+      const id = layout.compose({ timestamp: now, workerId: claim.workerId, sequence });
+      if (id === 0n) continue;
+      [claim.last, claim.used] = [tick, used + 1];
+      return { id: id.toString() };
+    }
+    const refused = refuse("SEQUENCE_EXHAUSTED", end - now);
+    if (open.some(({ isMore }) => isMore)) return refused;
+    const held = own.length;
+    return { ...refused, ...ask({ first: span, spans: 4, blocks: Math.max(1, held), held }, true) };
+  };
+
+  const prefetch = (now: number): BlockResult => {
+    const present = spanAt(now);
+    const first = Math.max(present, claim.behind);
+    const spans = present + ahead + 1 - first;
+    return spans > 0 ? ask({ first, spans, blocks: 1, held: 0 }, false) : { wants: null };
+  };
+
+  const put = ({ first, blocks: given }: Extract<BlockStep, { do: "given" }>): void => {
+    const { of, isMore } = open.shift() ?? { of: undefined, isMore: true };
+    if (of !== claim) return;
+    for (const [i, bits] of given.entries()) {
+      const own = claim.held.get(first + i) ?? [];
+      for (let block = 0; block < blocks; block++) if (((bits >>> block) & 1) === 1) own.push(block);
+      claim.held.set(first + i, own);
+    }
+    if (!isMore) claim.behind = first + given.findLastIndex((bits) => bits !== 0) + 1;
+  };
+
+  const take = (step: BlockStep): BlockResult => {
+    switch (step.do) {
+      case "next":
+        return next(step.clock);
+      case "prefetch":
+        return prefetch(step.clock);
+      case "given":
+        put(step);
+        return {};
+      case "silent":
+        open.shift();
+        return {};
+      case "renewed":
+        [claim.from, claim.until] = [Math.max(claim.from, step.from), Math.max(claim.until, step.until)];
+        return {};
+      case "lost":
+        return {};
+      case "granted":
+        claim = begin(step);
+        return {};
+      case "close":
+        state = "closed";
+        return {};
+    }
+  };
+  if (steps[0]?.do === "given") prefetch(grant.clock);
+  return Promise.resolve(steps.map(take));
+};
+
+describe("blocks.json", () => {
+  interface Script extends BlockScript {
+    readonly steps: readonly (BlockStep & BlockResult)[];
+  }
+  interface Division {
+    readonly text: string;
+    readonly ticks: number;
+    readonly blocks: number;
+    readonly sequences: number;
+    readonly ahead: number;
+    readonly spans: readonly { readonly at: number; readonly span: number }[];
+  }
+  const { layouts, scripts } = read("blocks.json") as {
+    readonly layouts: readonly Division[];
+    readonly scripts: readonly Script[];
+  };
+
+  test.each(layouts.map((division) => [division.text, division] as const))("%s", (text, division) => {
+    const { epoch, tick, maxSequence } = Layout.parse(text);
+    const ticks = [...Array(65).keys()].find((ticks) => ticks * tick >= 64);
+    expect(division).toMatchObject({ ticks, blocks: Math.min(32, maxSequence + 1) });
+    expect(division.blocks * division.sequences).toBe(maxSequence + 1);
+    for (const { at, span } of division.spans) {
+      const first = epoch + span * division.ticks * tick;
+      expect(at).toBeGreaterThanOrEqual(first);
+      expect(at).toBeLessThan(first + division.ticks * tick);
+    }
+    const reach = division.ahead * division.ticks * tick;
+    expect(reach).toBeGreaterThanOrEqual(5000);
+    expect(division.ahead === 1 || reach - division.ticks * tick < 5000).toBe(true);
+  });
+
+  const expected = ({ steps }: Script): object[] => steps.map(({ id, refused, wants }) => ({ id, refused, wants }));
+
+  test.each(scripts.map((script) => [script.why, script] as const))("%s", async (_, script) => {
+    expect(await borrower(script)).toEqual(expected(script));
+    expect(await simpleBorrower(script)).toEqual(expected(script));
+  });
+
+  test("no script makes an ID twice, or of a block that was not given", () => {
+    for (const { layout: text, grant, steps } of scripts) {
+      const layout = Layout.parse(text);
+      const ticks = Math.ceil(64 / layout.tick);
+      const sequences = Math.ceil((layout.maxSequence + 1) / 32);
+      const made = new Set<string>();
+      const free = new Set<string>();
+      let { workerId, fence, until } = grant;
+      for (const step of steps) {
+        if (step.do === "granted") ({ workerId, fence, until } = step);
+        if (step.do === "renewed") ({ until } = step);
+        if (step.do === "given") {
+          for (const [i, bits] of step.blocks.entries()) {
+            for (let block = 0; block < 32; block++) {
+              if (((bits >>> block) & 1) === 1) free.add(`${step.fence}/${step.first + i}/${block}`);
+            }
+          }
+        }
+        if (step.id === undefined) continue;
+        const { timestamp, sequence, ...rest } = layout.decompose(BigInt(step.id));
+        expect(rest.workerId).toBe(workerId);
+        expect(timestamp + layout.tick).toBeLessThanOrEqual(until);
+        const block = `${fence}/${Math.floor(layout.tickOf(timestamp) / ticks)}/${Math.floor(sequence / sequences)}`;
+        expect(free).toContain(block);
+        expect(made).not.toContain(step.id);
+        made.add(step.id);
+      }
+    }
+  });
+});
+
 test("docs/clients.md names existing scripts", () => {
   const page = readFileSync(join(import.meta.dirname, "../../docs/clients.md"), "utf8");
   const named = [...page.matchAll(/^\| \d+\. .*"([^"…]+?) ?…?" \|$/gm)].map(([, name = ""]) => name);
-  expect(named).toHaveLength(10);
-  const { scripts } = read("clocks.json") as { readonly scripts: readonly ClockScript[] };
+  expect(named).toHaveLength(11);
+  const scripts = ["clocks.json", "blocks.json"].flatMap((file) => {
+    return (read(file) as { readonly scripts: readonly { readonly why: string }[] }).scripts;
+  });
   for (const name of named)
     expect(
       scripts.some(({ why }) => why.startsWith(name)),

@@ -186,7 +186,6 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     });
 
   return [
-    ...(blocksRoute === undefined ? [] : [blocksRoute]),
     route(leases.claim, async ({ namespace, body, visit, receipt: sent }) => {
       const recall = await receipts.verified(namespace, sent);
       const { layout, pool, window, limits } = await claimTerms(namespace, body, visit);
@@ -269,6 +268,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
         log.info({ event: "released", namespace, workerId, fence, clean: used !== undefined }, "released");
       }),
     ),
+    ...(blocksRoute === undefined ? [] : [blocksRoute]),
   ];
 }
 
