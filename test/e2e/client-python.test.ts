@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type CliProcess, until } from "../support/cli.ts";
-import { testHolders } from "../support/client-holders.ts";
+import { testBorrowers } from "../support/client-borrowers.ts";
+import { type HolderPrograms, testHolders } from "../support/client-holders.ts";
 import { ClientSandbox, workerOf } from "../support/client-sandbox.ts";
 import { expectAudited } from "../support/examples.ts";
 import { hasPython, pythonPackages } from "../support/python.ts";
@@ -64,7 +65,10 @@ describe.skipIf(!hasPython(10))("the Python client", { timeout: 300_000 }, () =>
   });
 
   test("is formatted, and has the types that it says", () => {
-    const code = ["src", "tests", programs, fileURLToPath(new URL("../../bench/clients/python", import.meta.url))];
+    const others = ["bench/clients/python", "prove/clients"].map((folder) =>
+      join(import.meta.dirname, "../..", folder),
+    );
+    const code = ["src", "tests", programs, ...others];
     const settings = ["--no-cache", "--config", "pyproject.toml"];
     run(join(tools, "ruff"), ["check", ...settings, ...code], client);
     run(join(tools, "ruff"), ["format", "--check", ...settings, ...code], client);
@@ -122,7 +126,7 @@ describe.skipIf(!hasPython(10))("the Python client", { timeout: 300_000 }, () =>
     await again.ended;
   });
 
-  testHolders(() => ({
+  const holders = (): HolderPrograms => ({
     sandbox,
     ids: (count, msBetween = 0) => [join(tools, "python"), "-m", "snowlease", String(count), String(msBetween)],
     crew: [join(tools, "python"), join(programs, "crew.py"), "3", "3", "2000"],
@@ -130,7 +134,9 @@ describe.skipIf(!hasPython(10))("the Python client", { timeout: 300_000 }, () =>
     crewIds: 4 * (1 + 3 * 2000) + 1,
     environment: environment(""),
     terminated: 0,
-  }));
+  });
+  testHolders(holders);
+  testBorrowers(holders);
 
   test("the end of the interpreter gives back, os._exit does not, and the end of a forked child leaves its parent's lease alone", async () => {
     const { url } = await sandbox.startDaemon();

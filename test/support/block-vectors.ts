@@ -437,6 +437,18 @@ const blockScripts: readonly BlockScript[] = [
     ],
   },
   {
+    why: "The clock is set back by more than was prefetched, to before any ID: the blocks of that time are prefetched, and those of later times stay.",
+    layout: ms,
+    grant: { ...usual, ...grantOf(at - 60_000, at + 60_000) },
+    steps: [
+      ...begin(),
+      step(at - 20_000, "prefetch"),
+      given(at - 20_000, span - 313, each(4, 80)),
+      ...next(at - 20_000),
+      ...next(at),
+    ],
+  },
+  {
     why: "The lease is lost, and another worker ID is granted: all blocks are forgotten, and an answer to a request before it is dropped.",
     layout: ms,
     grant: usual,

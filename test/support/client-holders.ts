@@ -21,19 +21,33 @@ export interface HolderPrograms {
   readonly terminated: number;
 }
 
+/** Starts a program on a registry; default: one that makes IDs until it is stopped. */
+export function startMaker(
+  { sandbox, environment, ids }: HolderPrograms,
+  name: string,
+  registry: string,
+  command: readonly string[] = ids(0, 1),
+): Maker {
+  return new Maker(sandbox, name, command, { ...environment, SNOWLEASE_REGISTRY: registry });
+}
+
+/** Runs a program that makes one ID. */
+export async function makeOne(
+  { sandbox, environment, ids }: HolderPrograms,
+  registry: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<CliResult> {
+  const [file = "", ...args] = ids(1);
+  const variables = { ...environment, SNOWLEASE_REGISTRY: registry, ...env };
+  return sandbox.started(spawn(file, args, sandbox.surroundings(variables))).ended;
+}
+
 /** What every client does with a worker ID, each with real daemons. `programs` is asked in each test. */
 export function testHolders(programs: () => HolderPrograms): void {
-  function maker(name: string, registry: string, command = programs().ids(0, 1)): Maker {
-    const { sandbox, environment } = programs();
-    return new Maker(sandbox, name, command, { ...environment, SNOWLEASE_REGISTRY: registry });
-  }
-
-  async function run(registry: string, env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
-    const { sandbox, environment, ids } = programs();
-    const [file = "", ...args] = ids(1);
-    const variables = { ...environment, SNOWLEASE_REGISTRY: registry, ...env };
-    return sandbox.started(spawn(file, args, sandbox.surroundings(variables))).ended;
-  }
+  const maker = (name: string, registry: string, command?: readonly string[]): Maker =>
+    startMaker(programs(), name, registry, command);
+  const run = (registry: string, env?: Readonly<Record<string, string>>): Promise<CliResult> =>
+    makeOne(programs(), registry, env);
 
   test("two at once, one of them killed with -9 and replaced, make no ID twice; SIGTERM gives a worker ID back", async () => {
     const { sandbox, ids, terminated } = programs();

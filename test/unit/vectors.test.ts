@@ -169,7 +169,7 @@ const simpleBorrower: BlockRunner = ({ layout: text, grant, steps }) => {
 
   const prefetch = (now: number): BlockResult => {
     const present = spanAt(now);
-    const first = Math.max(present, claim.behind);
+    const first = claim.behind > present + ahead + 1 ? present : Math.max(present, claim.behind);
     const spans = present + ahead + 1 - first;
     return spans > 0 ? ask({ first, spans, blocks: 1, held: 0 }, false) : { wants: null };
   };

@@ -8,6 +8,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, NamedTuple
 
+from snowlease import Layout
+from snowlease.blocks import Blocks
+
 LAYOUT = "timestamp:41,worker:10,sequence:12@1490346283706/1"
 
 
@@ -40,7 +43,7 @@ class Daemon:
             def handle_any(self) -> None:
                 length = int(self.headers.get("content-length") or 0)
                 body = json.loads(self.rfile.read(length) or b"{}")
-                method = "RELEASE" if self.path.endswith("/release") else self.command
+                method = {"release": "RELEASE", "blocks": "BLOCKS"}.get(self.path.split("/")[-1], self.command)
                 request = Request(method, self.path, self.headers.get("snowlease-receipt"), body)
                 daemon.requests.append(request)
                 given = daemon.answer(request)
@@ -100,3 +103,42 @@ def granted(request: Request, worker_id: int = 7, window: int = 60_000, renew_af
 
 def refused(status: int, code: str, detail: str = "No.", **other: Any) -> Answer:
     return Answer(status, {"title": "X", "status": status, "detail": detail, "code": code, **other})
+
+
+class Lender:
+    """An `answer` of a daemon that lends its lease: each block once, the lowest first."""
+
+    def __init__(self, layout: str = LAYOUT, **grant: Any) -> None:
+        self.layout = Layout(layout)
+        self.grant = {"layout": self.layout.canonical, "worker_id": 7, **grant}
+        self._division = Blocks(self.layout, lambda: None)
+        # By worker ID and span: the bits of all blocks that were given; by token and span: those of the answers that were sent.
+        self._taken: dict[tuple[int, int], int] = {}
+        self._own: dict[tuple[str, int], int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, request: Request) -> Any:
+        if request.method == "BLOCKS":
+            return Answer(200, {"blocks": self.give(request.body)})
+        shared = {"shared": True} if request.method == "POST" else {}
+        return granted(request, **{**self.grant, **shared})
+
+    def give(self, asked: dict[str, Any], counts: bool = True) -> list[int]:
+        """`counts`: whether the answer will arrive."""
+        with self._lock:
+            given = []
+            for span in range(asked["first"], asked["first"] + asked["spans"]):
+                place, token = (self.grant["worker_id"], span), (asked["token"], span)
+                taken = self._taken.get(place, 0)
+                free = [block for block in range(self._division.count) if not taken >> block & 1]
+                bits = sum(1 << block for block in free[: asked["blocks"]])
+                self._taken[place] = taken | bits
+                self._own[token] = self._own.get(token, 0) | (bits if counts else 0)
+                given.append(bits)
+            return given
+
+    def owns(self, token: str, id: int) -> bool:
+        """Whether this claim was given the block of this ID."""
+        parts = self.layout.decompose(id)
+        span = self._division.span_of(self.layout.tick_of(parts.timestamp))
+        return bool(self._own.get((token, span), 0) >> parts.sequence // self._division.size & 1)

@@ -248,7 +248,8 @@ def test_the_daemon_that_answered_last_is_asked_first(daemon: Daemon, other: Dae
 
 
 def test_an_expired_window_tells_why_it_was_not_renewed(daemon: Daemon, make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    daemon.answer = lambda request: refused(401, "UNAUTHORIZED") if request.method == "PATCH" else granted(request, window=300, renew_after=50)
+    # A renewal waits for its answer for a third of the window.
+    daemon.answer = lambda request: refused(401, "UNAUTHORIZED") if request.method == "PATCH" else granted(request, window=3000, renew_after=50)
     ids = make(max_wait=0)
     ids.next()
     until(lambda: len(daemon.of("PATCH")) > 2 and not has_id(ids))

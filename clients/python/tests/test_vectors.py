@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from snowlease import Layout, Lease, SnowleaseError, decode, encode
+from snowlease.blocks import Blocks, Wanted
 from snowlease.window import Usage, Window
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -132,6 +133,78 @@ class Vectors(unittest.TestCase):
             else:
                 self.assertEqual(do, "lost")
                 window.end(lambda: SnowleaseError("LEASE_LOST", "lost"))
+
+    def test_division_into_blocks(self) -> None:
+        for given in read("blocks", "layouts"):
+            with self.subTest(given["text"]):
+                layout = Layout(given["text"])
+                blocks = Blocks(layout, lambda: None)
+                division = {"ticks": blocks.ticks, "blocks": blocks.count, "sequences": blocks.size, "ahead": blocks.ahead}
+                self.assertEqual(division, {name: given[name] for name in division})
+                for at in given["spans"]:
+                    self.assertEqual(blocks.span_of(layout.tick_of(at["at"])), at["span"])
+
+    def test_blocks(self) -> None:
+        for script in read("blocks", "scripts"):
+            borrower = Borrower(Layout(script["layout"]), script["grant"])
+            if script["steps"][0]["do"] == "given":
+                borrower.prefetch(script["grant"]["clock"])
+            for at, step in enumerate(script["steps"]):
+                with self.subTest(script["why"], at=at):
+                    self.run_borrower(borrower, step)
+
+    def run_borrower(self, borrower: "Borrower", step: dict[str, Any]) -> None:
+        clock, do, window = step["clock"], step["do"], borrower.window
+        if do == "next":
+            wanted = borrower.blocks.wanted
+            if "id" in step:
+                self.assertEqual(str(borrower.next(clock)), step["id"])
+            else:
+                refused = self.assert_refused(step["refused"], lambda: borrower.next(clock))
+                wait = step["refused"].get("retryAfterMs")
+                self.assertEqual(refused.retry_after, None if wait is None else wait / 1000)
+            more = borrower.blocks.wanted
+            self.assertEqual(None if more is wanted else borrower.sent(more), step.get("wants"))
+        elif do == "prefetch":
+            self.assertEqual(borrower.prefetch(clock), step["wants"])
+        elif do in ("given", "silent"):
+            of, asked = borrower.open.pop(0)
+            self.assertEqual(asked.first, step.get("first", asked.first))
+            trouble = SnowleaseError("REGISTRY_UNAVAILABLE", "No answer.") if do == "silent" else None
+            of.put(asked, of.read(asked, step.get("blocks", [])), trouble)
+        elif do == "renewed":
+            window.renewed(step["from"], step["until"])
+        elif do == "granted":
+            borrower.begin(step)
+        else:
+            self.assertIn(do, ("lost", "close"))
+            window.end(lambda: SnowleaseError("LEASE_LOST", do))
+
+
+class Borrower:
+    """A window with blocks, and the requests for more that are on their way."""
+
+    def __init__(self, layout: Layout, grant: dict[str, Any]) -> None:
+        self.layout, self.open = layout, list[tuple[Blocks, Wanted]]()
+        self.begin(grant)
+
+    def begin(self, grant: dict[str, Any]) -> None:
+        self.blocks = Blocks(self.layout, lambda: None)
+        lease = Lease(grant["workerId"], grant["fence"], grant["from"], grant["until"])
+        self.window = Window(self.layout, lease, grant["clock"], self.blocks)
+
+    def next(self, clock: int) -> int:
+        # A Snowflake looks again where a block has nothing but the ID 0.
+        return next(self.window.open(clock).ids, None) or next(self.window.open(clock).ids)
+
+    def prefetch(self, clock: int) -> Any:
+        return self.sent(self.blocks.prefetch(clock))
+
+    def sent(self, wanted: Any) -> Any:
+        if wanted is None:
+            return None
+        self.open.append((self.blocks, wanted))
+        return wanted._asdict()
 
 
 def told(used: Usage) -> dict[str, int]:

@@ -26,7 +26,7 @@ _LONGEST_ANSWER = 256 * 1024
 # What fits `sun_path` on Linux with its closing 0, bytes.
 _LONGEST_SOCKET_PATH = 107
 _SECRETS = ("token", "turn", "nextTurn")
-_SETTINGS = ("namespace", "token", "tlsCa", "tlsCert", "tlsKey")
+_SETTINGS = ("namespace", "token", "borrow", "tlsCa", "tlsCert", "tlsKey")
 _RECEIPT = re.compile("[\x21-\x7e]{1,1024}")
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*\r\n", re.IGNORECASE)
 # No answer of a daemon: what became of the request is unknown.
@@ -150,7 +150,7 @@ class Daemons:
 def read_registry(text: str) -> tuple[list[Daemon], dict[str, str]]:
     """Reads a registry URL: `http://HOST:PORT` or `https://…`, several of them separated by commas, or `unix:PATH`. Raises CONFIG_INVALID.
 
-    Its query takes what the second value returns, `namespace` and `token`, and with https the PEM files `tlsCa`, `tlsCert` and `tlsKey`.
+    Its query takes what the second value returns, `namespace`, `token` and `borrow`, and with https the PEM files `tlsCa`, `tlsCert` and `tlsKey`.
     """
     scheme, colon, rest = text.partition(":")
     addresses, _, query = rest.partition("?")
@@ -168,7 +168,9 @@ def read_registry(text: str) -> tuple[list[Daemon], dict[str, str]]:
     settings = {name: unquote(value) for name, _, value in pairs}
     if len(settings) < len(pairs) or not all(name in _SETTINGS and value for name, value in settings.items()):
         raise refusal(f"to have in its query only {', '.join(_SETTINGS)}, each once and with a value")
-    files = [settings.pop(name, None) for name in _SETTINGS[2:]]
+    if settings.get("borrow", "false") not in ("true", "false"):
+        raise refusal("to have in its query `borrow=true`, `borrow=false` or neither")
+    files = [settings.pop(name, None) for name in _SETTINGS[3:]]
     if any(files) and scheme != "https":
         raise refusal("to name certificates only with https:")
     if scheme == "unix":

@@ -7,14 +7,17 @@ import atexit
 import contextlib
 import hashlib
 import logging
+import math
 import os
 import queue
 import secrets
 import socket
 import time
 from copy import copy
+from functools import partial
 from typing import Any, Callable, NamedTuple
 
+from .blocks import Blocks, Wanted
 from .daemons import Body, Daemons, Failed, Json
 from .errors import SnowleaseError, Unavailable, time_text
 from .layout import Layout
@@ -25,6 +28,9 @@ from .window import Lease, Window
 # busy machine. Seconds.
 _WATCH, _STEP = 1.0, 0.25
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+# Between two prefetches of blocks; how long a request for blocks may take; the pause after one in vain; how long a
+# renewal may hold up such requests, since the blocks that there are last for some seconds. Seconds.
+_PREFETCH, _BLOCKS_TIMEOUT, _BLOCKS_PAUSE, _LENT_RENEWAL_TIMEOUT = 1.0, 1.0, 0.02, 2.0
 # Between two looks at whether a worker ID was granted, seconds: doubled each time.
 _FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.02
 _MOST_SENT_TURNS = 8
@@ -42,6 +48,7 @@ class Options(NamedTuple):
     daemons: Daemons
     namespace: str
     layout: Layout | None
+    borrow: bool
     claim_timeout: float
     operation_timeout: float
     instance: str | None
@@ -51,6 +58,7 @@ class _Grant(NamedTuple):
     lease: Lease
     layout: Layout
     renew_after: float
+    is_shared: bool
 
 
 class _Forked(Exception):
@@ -79,6 +87,8 @@ class Holder:
         self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_over = False
         self._token, self._turns = "", _Turns()
+        # When to prefetch blocks, and from when on to ask for those that a caller wants, on the monotonic clock.
+        self._prefetch_due, self._wants_from = 0.0 if options.borrow else math.inf, 0.0
         # The wall clock when the last two requests were sent that the registry answered.
         self._heard = (0, 0)
         self._clocks, self._has_jumped = _difference_of_clocks(), False
@@ -150,10 +160,13 @@ class Holder:
         _running[self] = None
         try:
             window, due = self._claim()
-            while not self._is_closed and self._mark[0]:
-                _pause(self._wake, min(due - time.monotonic(), _WATCH))
-                if not self._is_closed and self._mark[0] and (self._notes_jump() or time.monotonic() >= due):
+            while self._goes_on():
+                wants = self._wants_from if window.blocks and window.blocks.wanted else math.inf
+                _pause(self._wake, min(min(due, self._prefetch_due, wants) - time.monotonic(), _WATCH))
+                if self._goes_on() and (self._notes_jump() or time.monotonic() >= due):
                     due = self._renew(window)
+                if self._goes_on() and not self._borrow(window):
+                    due = 0.0
             if self._mark[0]:
                 self._give_back(window)
         except _Forked:
@@ -167,6 +180,9 @@ class Holder:
             self._is_over = True
             _running.pop(self, None)
 
+    def _goes_on(self) -> bool:
+        return not self._is_closed and bool(self._mark[0])
+
     def _claim(self) -> tuple[Window, float]:
         """Claims a worker ID. Returns its window, and when to renew it, on the monotonic clock."""
         options, daemons, recall = self._options, self._daemons, self._receipt
@@ -175,8 +191,7 @@ class Holder:
         while not self._is_closed:
             try:
                 grant, receipt = self._call("POST", "", self._claimed, self._read_grant, recall)
-                due = self._due(grant.renew_after, grant.lease)
-                return self._begin(grant, receipt), due
+                return self._begin(grant, receipt, self._due(grant.renew_after, grant.lease))
             except SnowleaseError as error:
                 waits = options.claim_timeout - (time.monotonic() - begun)
                 wait = error.retry_after or 0.0
@@ -191,6 +206,10 @@ class Holder:
                 elif error.code in ("CLOCK_SKEW", "CLOCK_ROLLBACK") and time.monotonic() - daemons.sent >= _LONGEST_PAUSE:
                     # The request itself took as long as the clocks seem to differ.
                     waits += options.operation_timeout
+                elif self._lost is not None and error.details.get("lends") is False:
+                    # In the place of one that did. A daemon that lends may come back: the next call of a program that goes on calling asks again.
+                    _pause(self._wake, _LONGEST_PAUSE)
+                    raise Unavailable(error.code, error.message, error.retry_after, error.details) from None
                 elif not isinstance(error, Unavailable) or error.code in ("CLOCK_SKEW", "CLOCK_ROLLBACK"):
                     raise
                 if error.code in ("POOL_EXHAUSTED", "WORKER_ID_HELD"):
@@ -204,13 +223,16 @@ class Holder:
                 pause = min(2 * pause, _LONGEST_PAUSE)
         raise self._ended()
 
-    def _begin(self, grant: _Grant, receipt: str | None) -> Window:
-        self._receipt, self._heard = receipt, (self._daemons.clock, self._daemons.clock)
-        window = Window(grant.layout, grant.lease, _now())
-        difference = self._difference()
-        if difference is not None:
+    def _begin(self, grant: _Grant, receipt: str | None, due: float) -> tuple[Window, float]:
+        self._receipt, self._heard = None if grant.is_shared else receipt, (self._daemons.clock, self._daemons.clock)
+        blocks = Blocks(grant.layout, partial(_wake, self._wake)) if grant.is_shared else None
+        window = Window(grant.layout, grant.lease, _now(), blocks)
+        unfit = self._not_lent() if self._options.borrow and not grant.is_shared else self._difference()
+        if unfit is not None:
             self._give_back(window)
-            raise difference
+            raise unfit
+        # Callers find blocks, or why there are none. Where it is closed, blocks would keep its place taken.
+        due = due if self._is_closed or self._borrow(window) else 0.0
         self.layout, self.window = grant.layout, window
         if self._is_closed:
             # At this moment.
@@ -218,19 +240,19 @@ class Holder:
         if self._lost is not None:
             told = (grant.lease.worker_id, self._options.namespace, self._lost.worker_id)
             _log.warning("Worker %d of namespace `%s` takes the place of worker %d.", *told)
-        return window
+        return window, due
 
     def _renew(self, window: Window) -> float:
         """Renews the lease. Returns when to do so again. Raises where it is lost."""
-        daemons, lease, usage = self._daemons, window.lease, window.usage()
-        length = max(_SHORTEST_PAUSE, (lease.until - self._heard[1]) / 1000)
+        daemons, lease, used, length = self._daemons, window.lease, _used(window), self._length(window.lease)
+        timeout = length / 3 if window.blocks is None else min(length / 3, _LENT_RENEWAL_TIMEOUT)
 
         def body(now: int) -> Json:
             self._notes_jump()
-            return {**self._key(lease), **self._turns.draw(now, lease.until), **_used(usage.timestamp, usage.sequence)}
+            return {**self._key(lease), **self._turns.draw(now, lease.until), **used}
 
         try:
-            (start, until, renew_after, turn), receipt = self._call("PATCH", f"/{lease.worker_id}", body, _read_renewal, self._receipt, length / 3)
+            (start, until, renew_after, turn), receipt = self._call("PATCH", f"/{lease.worker_id}", body, _read_renewal, self._receipt, timeout)
         except SnowleaseError as error:
             if error.code in ("LEASE_LOST", "OTHER_REGISTRY"):
                 self._lose(error)
@@ -246,10 +268,57 @@ class Holder:
         if not self._turns.acknowledge(turn):
             # The answer to a copy of this process.
             return time.monotonic() + _SHORTEST_PAUSE
-        self._receipt, self._heard = receipt or self._receipt, (self._heard[1], daemons.clock)
+        self._receipt = None if window.blocks else receipt or self._receipt
+        self._heard = (self._heard[1], daemons.clock)
         window.trouble = None
         window.renewed(start, until)
         return self._due(renew_after, window.lease)
+
+    def _borrow(self, window: Window) -> bool:
+        """Asks for blocks of a lent lease, once, where there is need. Returns whether the daemon still knows the claim."""
+        blocks, now = window.blocks, time.monotonic()
+        if blocks is None:
+            return True
+        wanted = blocks.prefetch(_now()) if now >= self._prefetch_due else None
+        if wanted is None and now >= self._wants_from:
+            wanted = blocks.wanted
+        is_known, pause = True, 0.0
+        if wanted is not None:
+            is_known, pause = self._ask(window, blocks, wanted)
+        if now >= self._prefetch_due:
+            self._prefetch_due = time.monotonic() + _PREFETCH
+        self._wants_from = max(self._wants_from, time.monotonic() + pause)
+        return is_known
+
+    def _ask(self, window: Window, blocks: Blocks, wanted: Wanted) -> tuple[bool, float]:
+        """Asks for blocks. Returns whether the daemon still knows the claim, and for how long it is of no use to ask for what a caller wants."""
+        try:
+            return True, 0.0 if blocks.put(wanted, self._take(window, blocks, wanted)) else _BLOCKS_PAUSE
+        except SnowleaseError as error:
+            blocks.put(wanted, [], error)
+            if error.code == "LEASE_LOST":
+                # A renewal decides. The turns were the present ones, as this thread renews, too.
+                return False, _PREFETCH
+            return True, min(max(_SHORTEST_PAUSE, error.retry_after or 0.0), _PREFETCH)
+
+    def _take(self, window: Window, blocks: Blocks, wanted: Wanted) -> list[int]:
+        daemons, lease = self._daemons, window.lease
+        body = {**self._key(lease), **self._turns.present(), **wanted._asdict()}
+        timeout = min(_BLOCKS_TIMEOUT, self._options.operation_timeout, self._length(lease) / 3)
+        path = f"/v1/{self._options.namespace}/leases/{lease.worker_id}/blocks"
+        try:
+            # Not repeated: what a lost answer gave is lost.
+            given, _ = daemons.ask(daemons.all[0], "POST", path, lambda _: body, lambda json: blocks.read(wanted, json["blocks"]), None, timeout)
+            return given
+        except Failed as failed:
+            raise failed.error from None
+        finally:
+            if not self._mark[0]:
+                raise _Forked
+
+    def _length(self, lease: Lease) -> float:
+        """Of its window, seconds."""
+        return max(_SHORTEST_PAUSE, (lease.until - self._heard[1]) / 1000)
 
     def _due(self, renew_after: float, lease: Lease) -> float:
         third = (lease.until - self._daemons.clock) / 3000
@@ -276,12 +345,12 @@ class Holder:
 
     def _give_back(self, window: Window) -> None:
         window.end(self._ended)
-        lease, usage = window.lease, window.usage()
+        lease = window.lease
         body: dict[str, Any] = {**self._key(lease), **self._turns.present()}
         self._notes_jump()
         # After a jump this process may be a copy, which does not know what the other one used: the worker ID rests.
-        if not self._has_jumped:
-            body.update({"until": usage.until, **_used(usage.timestamp, usage.sequence)})
+        if not self._has_jumped and not window.blocks:
+            body.update({"until": window.usage().until, **_used(window)})
         # A daemon of a version before has the DELETE alone.
         for method, path in (("POST", f"/{lease.worker_id}/release"), ("DELETE", f"/{lease.worker_id}")):
             try:
@@ -336,13 +405,15 @@ class Holder:
         body: dict[str, Any] = {"token": self._token, "host": socket.gethostname()[:255], "pid": os.getpid(), "continues": False}
         body.update({"instance": self._options.instance} if self._options.instance else {})
         body.update({"layout": self.layout.canonical} if self.layout else {})
+        body.update({"shared": True} if self._options.borrow else {})
         return body
 
     def _key(self, lease: Lease) -> dict[str, Any]:
         return {"token": self._token, "fence": lease.fence}
 
     def _read_grant(self, json: Json) -> _Grant:
-        if json.get("shared", False) is not False:
+        shared = json.get("shared", False)
+        if shared is not False and not self._options.borrow:
             # Its window is used by others, too.
             raise SnowleaseError("CONFIG_INVALID", "This address lends a lease that others use, too; name a daemon in its place.")
         lease, layout = Lease(*(_integer(json[name]) for name in ("workerId", "fence", "from", "until"))), Layout(_text(json["layout"]))
@@ -350,7 +421,7 @@ class Holder:
             raise ValueError("it grants the lease of another claim")
         if lease.worker_id > layout.max_worker_id or self.layout not in (None, layout):
             raise ValueError(f"it grants worker ID {lease.worker_id} of {layout} to a claim for {self.layout or 'any layout'}")
-        return _Grant(lease, layout, _integer(json["renewAfterMs"]) / 1000)
+        return _Grant(lease, layout, _integer(json["renewAfterMs"]) / 1000, shared is True)
 
     def _notes_jump(self) -> bool:
         """Whether the wall clock has jumped since the last look."""
@@ -359,6 +430,11 @@ class Holder:
         self._has_jumped = self._has_jumped or by >= _STEP
         self._turns.has_jumped = self._turns.has_jumped or abs(by) >= _STEP
         return abs(by) >= _STEP
+
+    def _not_lent(self) -> SnowleaseError:
+        what = f"The registry lends no lease of namespace `{self._options.namespace}`"
+        advice = "start its daemon with `--lend`, or leave `borrow` out to lease a worker ID for this process alone"
+        return SnowleaseError("CONFIG_INVALID", f"{what}; {advice}.", details={"lends": False})
 
     def _ended(self) -> SnowleaseError:
         return SnowleaseError("LEASE_LOST", f"This Snowflake of namespace `{self._options.namespace}` was closed; make a new one.")
@@ -416,8 +492,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _used(timestamp: int | None, sequence: int | None) -> Json:
-    return {} if timestamp is None else {"lastTimestamp": timestamp, "lastSequence": sequence}
+def _used(window: Window) -> Json:
+    usage = window.usage()
+    # A daemon knows which blocks of its lease are taken.
+    return {} if usage.timestamp is None or window.blocks else {"lastTimestamp": usage.timestamp, "lastSequence": usage.sequence}
 
 
 def _quarantine_pause(error: SnowleaseError, length: float) -> float:
@@ -464,6 +542,11 @@ def _pause(woken: queue.SimpleQueue[None], timeout: float) -> None:
     """Sleeps until something is put, or for this many seconds."""
     with contextlib.suppress(queue.Empty):
         woken.get(timeout=max(0.0, timeout))
+
+
+def _wake(sleeper: queue.SimpleQueue[None]) -> None:
+    if sleeper.empty():
+        sleeper.put(None)
 
 
 def _close_all() -> None:

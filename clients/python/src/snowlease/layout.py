@@ -89,8 +89,8 @@ class Layout:
                 raise expected("layout", rule, text)
         self.fields = tuple(Field(name, width, sum(below for _, below in pairs[at + 1 :])) for at, (name, width) in enumerate(pairs))
         self._shift = {name: shift for name, _, shift in self.fields}
-        # What an ID grows by from one sequence to the next.
-        self.sequence_step = 1 << self._shift["sequence"]
+        # What an ID grows by from one sequence, and from one tick, to the next.
+        self.sequence_step, self.tick_step = 1 << self._shift["sequence"], 1 << self._shift["timestamp"]
 
     def __str__(self) -> str:
         return self.canonical

@@ -18,8 +18,10 @@ from .window import Lease, OpenTick, Window
 
 _NAMESPACE = re.compile("[a-z][a-z0-9_]{0,31}")
 _TOKEN = re.compile("[\x21-\x7e]{1,1024}")
-# Between two looks for a renewal, or for another lease, seconds.
-_LOOK = 0.01
+# Between two looks for a renewal, or for another lease, and for blocks of a lent one, seconds.
+_LOOK, _LOOK_FOR_BLOCKS = 0.01, 0.002
+# How long a claim of a lent lease waits: the place of a process that has ended is taken for 10 s. Seconds.
+_LENT_CLAIM_TIMEOUT = 15.0
 
 
 class Snowflake:
@@ -36,7 +38,8 @@ class Snowflake:
         namespace: str | None = None,
         token: str | None = None,
         layout: str | Layout | None = None,
-        claim_timeout: float = 0,
+        borrow: bool = False,
+        claim_timeout: float | None = None,
         operation_timeout: float = 5,
         max_wait: float = 0.5,
         instance: str | None = None,
@@ -47,8 +50,10 @@ class Snowflake:
         `namespace`: default: the registry's `?namespace=`, then SNOWLEASE_NAMESPACE, then `default`.
         `token`: for the daemon; default: the registry's `?token=`, then SNOWLEASE_TOKEN, then what is in the file SNOWLEASE_TOKEN_FILE.
         `layout`: a preset or a notation; default: the namespace's.
-        `claim_timeout`: how long a claim waits for a free worker ID. `operation_timeout`: of one call, over all daemons.
-        `max_wait`: how long `next` waits for the clock or for a renewal.
+        `borrow`: shares the worker ID of a daemon with `--lend`, as one of up to 24 processes; default: false, or the registry's `?borrow=`.
+        `claim_timeout`: how long a claim waits for a free worker ID; default: 0; with `borrow` 15, since the place of a process that has ended
+        is taken for 10. `operation_timeout`: of one call, over all daemons.
+        `max_wait`: how long `next` waits for the clock, for a renewal or, with `borrow`, for the daemon to give more sequences.
         `instance`: a name for this process that the registry shows; default: none.
         """
         given = registry if registry is not None else os.environ.get("SNOWLEASE_REGISTRY")
@@ -63,6 +68,13 @@ class Snowflake:
             raise SnowleaseError("CONFIG_INVALID", "Expected `token` to be 1 to 1024 visible ASCII characters, got another text.")
         if instance is not None and not isinstance(instance, str):
             raise expected("instance", "to be a text", instance)
+        if not isinstance(borrow, bool):
+            raise expected("borrow", "to be True or False", borrow)
+        borrow = borrow or settings.get("borrow") == "true"
+        if borrow and len(daemons) > 1:
+            rule = "to be one daemon's address, such as unix:/run/snowlease/daemon.sock, since `borrow` asks to borrow its lease"
+            raise expected("registry", rule, ",".join(daemon.shown for daemon in daemons))
+        claim_timeout = claim_timeout if claim_timeout is not None else _LENT_CLAIM_TIMEOUT if borrow else 0
         times = {"claim_timeout": (claim_timeout, 0), "operation_timeout": (operation_timeout, 0.001), "max_wait": (max_wait, 0)}
         for option, (value, least) in times.items():
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= 86_400:
@@ -70,7 +82,7 @@ class Snowflake:
         self._max_wait = max_wait
         transport = Daemons(daemons, secret, operation_timeout)
         known = layout if layout is None or isinstance(layout, Layout) else Layout(layout)
-        self._holder = Holder(Options(transport, name, known, claim_timeout, operation_timeout, instance))
+        self._holder = Holder(Options(transport, name, known, borrow, claim_timeout, operation_timeout, instance))
         # No tick yet: this one is never open.
         self._tick = OpenTick(bytearray(1), 0, 0, iter(()))
 
@@ -151,6 +163,7 @@ class Snowflake:
 
     def _next(self) -> int:
         deadline: float | None = None
+        look = _LOOK_FOR_BLOCKS
         while True:
             window = self._current().wait()
             if window is None:
@@ -166,6 +179,10 @@ class Snowflake:
                 # Other threads may have gone on since this one read the clock: for it alone the clock looks set back.
                 late = (time_ns() // 1_000_000 - wall) / 1000
                 pause = _LOOK if refused.retry_after is None else max(refused.retry_after - late, 0.0001)
+                if window.blocks and refused.code == "SEQUENCE_EXHAUSTED":
+                    # More blocks may come before the next tick.
+                    pause = min(pause, look)
+                    look = min(2 * look, _LOOK)
                 if pause > late and time.monotonic() + pause > deadline:
                     raise
                 # Not longer: a lease that ends meanwhile is told at once.

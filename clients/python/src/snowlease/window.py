@@ -9,9 +9,13 @@ from collections.abc import Iterator
 from operator import length_hint
 from typing import Callable, NamedTuple
 
+from .blocks import Blocks
 from .errors import SnowleaseError, Unavailable, time_text
 from .layout import Layout
 from .mark import Mark, new_mark
+
+# The only block of a tick, where all sequences are this claim's.
+_WHOLE = (0,)
 
 
 class Lease(NamedTuple):
@@ -42,10 +46,11 @@ class Usage(NamedTuple):
 
 
 class _Tick:
-    __slots__ = ("before", "ids", "next", "number", "why")
+    __slots__ = ("before", "blocks", "ids", "next", "number", "why")
 
-    def __init__(self, number: float, ids: Iterator[int], why: Callable[[], SnowleaseError] | None = None) -> None:
-        self.number, self.ids = number, ids
+    def __init__(self, number: float, ids: Iterator[int], blocks: tuple[int, ...] = (), why: Callable[[], SnowleaseError] | None = None) -> None:
+        # The IDs are those of the last of these blocks; the nodes before this one had the other blocks of this tick.
+        self.number, self.ids, self.blocks = number, ids, blocks
         # Of the tick behind all others: why there are no more.
         self.why = why
         self.before: _Tick | None = None
@@ -56,11 +61,15 @@ class _Tick:
 
 class Window:
     """Only the newest tick is ever opened again, and only for the sequences that were not taken: its iterator gives each ID once, to whichever
-    thread. Safety needs no more than that and the check of the window: no clock, no lock, no renewal in time."""
+    thread. Safety needs no more than that and the check of the window: no clock, no lock, no renewal in time. A lent lease has several such
+    iterators in a tick, one for each block."""
 
-    def __init__(self, layout: Layout, lease: Lease, clock: int) -> None:
-        """`clock`: the wall clock at the grant, Unix ms."""
-        self.layout, self.lease = layout, lease
+    def __init__(self, layout: Layout, lease: Lease, clock: int, blocks: Blocks | None = None) -> None:
+        """`clock`: the wall clock at the grant, Unix ms. `blocks`: those of a lent lease; None: each sequence is this claim's."""
+        self.layout, self.lease, self.blocks = layout, lease, blocks
+        # The ID of sequence 0 in tick 0, and by what IDs grow from one block to the next.
+        self._first = layout.compose(layout.epoch, lease.worker_id, 0)
+        self._block_step = layout.sequence_step * (layout.max_sequence + 1 if blocks is None else blocks.size)
         self._mark, self._newest_clock, self._last = new_mark(), clock, _Tick(-1, iter(()))
         # Why the last renewal failed.
         self.trouble: SnowleaseError | None = None
@@ -88,12 +97,14 @@ class Window:
                 why_not = f" The last one did not: {self.trouble}" if self.trouble else ""
                 raise Unavailable("LEASE_EXPIRED", f"{what}; IDs go on when a renewal succeeds.{why_not}")
             self._newest_clock = max(self._newest_clock, wall)
-            if number == last.number:
-                if not length_hint(last.ids):
-                    what = f"Each of the {layout.max_sequence + 1} sequences of this tick is used"
-                    raise Unavailable("SEQUENCE_EXHAUSTED", f"{what}; try again in {end - wall} ms.", (end - wall) / 1000)
-            else:
-                mine = _Tick(number, self._ids_of(begin))
+            if number != last.number or not length_hint(last.ids):
+                used = last.blocks if number == last.number else ()
+                for block in _WHOLE if self.blocks is None else self.blocks.of(number):
+                    if block not in used:
+                        break
+                else:
+                    raise self._exhausted(number, end - wall)
+                mine = _Tick(number, self._ids_of(number, block), (*used, block))
                 if last.next.setdefault(None, mine) is not mine:
                     continue
                 self._last = last = mine
@@ -116,7 +127,7 @@ class Window:
 
     def end(self, why: Callable[[], SnowleaseError]) -> Usage | None:
         """Ends this claim: `open` raises `why()` from now on. Returns what was used; None if it had ended before."""
-        sealed = _Tick(math.inf, iter(()), why)
+        sealed = _Tick(math.inf, iter(()), why=why)
         while True:
             sealed.before = last = self._newest()
             if last.why is None and last.next.setdefault(None, sealed) is not sealed:
@@ -143,11 +154,22 @@ class Window:
         timestamp = layout.time_of(int(last.number))
         return Usage(max(self.lease.start, timestamp + layout.tick), timestamp, max(0, layout.max_sequence - length_hint(last.ids)))
 
-    def _ids_of(self, begin: int) -> Iterator[int]:
+    def _ids_of(self, number: int, block: int) -> Iterator[int]:
         layout = self.layout
-        base, step = layout.compose(begin, self.lease.worker_id, 0), layout.sequence_step
+        base, step = self._first + number * layout.tick_step + block * self._block_step, layout.sequence_step
         # 0 is never an ID.
-        return _shared(iter(range(base or step, base + (layout.max_sequence + 1) * step, step)))
+        return _shared(iter(range(base or step, base + self._block_step, step)))
+
+    def _exhausted(self, number: int, wait: int) -> SnowleaseError:
+        what, why_not = f"Each of the {self.layout.max_sequence + 1} sequences of this tick is used", ""
+        if self.blocks:
+            self.blocks.want(number)
+            what = f"Each of the {len(self.blocks.of(number)) * self.blocks.size} sequences that this process has of this tick is used"
+            if self.blocks.trouble:
+                why_not = f" The last request for more brought none: {self.blocks.trouble}"
+            elif not self.blocks.of(number):
+                what = "The daemon has given no block of this tick: others have them all, or this clock is ahead of its own by more than 8 s"
+        return Unavailable("SEQUENCE_EXHAUSTED", f"{what}; try again in {wait} ms.{why_not}", wait / 1000)
 
     def _too_early(self, wall: int, opens: int) -> SnowleaseError:
         wait = opens - wall
