@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type CliResult, until } from "../support/cli.ts";
-import { testHolders } from "../support/client-holders.ts";
+import { testBorrowers } from "../support/client-borrowers.ts";
+import { type HolderPrograms, testHolders } from "../support/client-holders.ts";
 import { ClientSandbox, timeOf, workerOf } from "../support/client-sandbox.ts";
 import { expectAudited, Maker } from "../support/examples.ts";
 import { hasMaven, JavaBuild } from "../support/java/java.ts";
@@ -49,7 +50,15 @@ describe.skipIf(!hasMaven(17))("the Java client", { timeout: 300_000 }, () => {
     build.test();
   });
 
-  testHolders(() => ({ sandbox, ids: main, crew: crew("8", "5000"), crewIds: 8 * 5000, terminated: 143 }));
+  const programs = (): HolderPrograms => ({
+    sandbox,
+    ids: main,
+    crew: crew("8", "5000"),
+    crewIds: 8 * 5000,
+    terminated: 143,
+  });
+  testHolders(programs);
+  testBorrowers(programs);
 
   test("one line moves a service with westid to a lease; its bindings are kept, and bad ones refused", async () => {
     const { url } = await sandbox.startDaemon();
@@ -68,6 +77,20 @@ describe.skipIf(!hasMaven(17))("the Java client", { timeout: 300_000 }, () => {
     const bad = await run(url, westid("WestIdService", "1"), { WESTID_WORKERID: "1024" });
     expect(bad).toMatchObject({ code: 1, stdout: "" });
     expect(bad.stderr).toContain("Expected the variable WESTID_WORKERID to be one integer from 0 to 1023, got [1024].");
+  });
+
+  test("services with westid borrow one worker ID; a generator that has only the number may not", async () => {
+    const { url } = await sandbox.startDaemon(0, "--lend");
+    const borrowed = `${url}?borrow=true`;
+    const services = ["a", "b"].map((name) => maker(name, borrowed, westid("WestIdService", "20000")));
+    for (const { process } of services) expect((await process.ended).code, process.stderr).toBe(0);
+    const ids = services.flatMap((service) => service.ids());
+    expect(ids).toHaveLength(40_000);
+    expect(new Set(ids.map(workerOf)).size).toBe(1);
+    await expectAudited(sandbox, url, ids);
+    const number = await run(borrowed, westid("WestIdNumber"));
+    expect(number).toMatchObject({ code: 1, stdout: "" });
+    expect(number.stderr).toContain("CONFIG_INVALID: Expected no `borrow` for a worker ID that another generator uses");
   });
 
   test("a generator that has only a leased worker ID learns when the lease is lost, and when its window is about to end", async () => {

@@ -48,7 +48,7 @@ final class Daemons {
     private static final long LONGEST_PAUSE_MS = 500;
     private static final int LONGEST_ANSWER = 256 * 1024;
     private static final double LONGEST_WAIT_MS = 1e12;
-    private static final Set<String> SETTINGS = Set.of("namespace", "token", "tlsCa");
+    private static final Set<String> SETTINGS = Set.of("namespace", "token", "tlsCa", "borrow");
     private static final Pattern RECEIPT = Pattern.compile("[\\x21-\\x7e]{1,1024}");
     private static final Pattern ADDRESS = Pattern.compile("https?://(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::([1-9][0-9]{0,4}))?(/[!-~&&[^#\\\\]]*)?");
     private static final int LAST_PORT = 65_535;
@@ -92,7 +92,7 @@ final class Daemons {
     }
 
     final List<String> addresses;
-    /** From the URL's query: {@code namespace} and {@code token}. */
+    /** From the URL's query: {@code namespace}, {@code token} and {@code borrow}. */
     final Map<String, String> settings;
     /** null: the JVM's own. */
     private final SSLContext tls;
@@ -122,7 +122,7 @@ final class Daemons {
 
     /**
      * Reads a registry URL: {@code http://HOST:PORT} or {@code https://…}, several of them separated by commas. Its query takes
-     * {@code namespace}, {@code token}, and with https {@code tlsCa}, a PEM file.
+     * {@code namespace}, {@code token}, {@code borrow}, and with https {@code tlsCa}, a PEM file.
      *
      * @throws SnowleaseException CONFIG_INVALID.
      */
@@ -137,8 +137,11 @@ final class Daemons {
         for (String pair : mark < 0 ? new String[0] : text.substring(mark + 1).split("&", -1)) {
             String[] parts = pair.split("=", 2);
             if (!SETTINGS.contains(parts[0]) || parts.length < 2 || settings.put(parts[0], decoded(parts[1], shown)) != null) {
-                throw expected("registry", "to have in its query only namespace, token and tlsCa, each once", shown);
+                throw expected("registry", "to have in its query only namespace, token, borrow and tlsCa, each once", shown);
             }
+        }
+        if (!Set.of("true", "false").contains(settings.getOrDefault("borrow", "false"))) {
+            throw expected("registry", "to have in its query no other `borrow` than true or false", shown);
         }
         String ca = settings.remove("tlsCa");
         if (ca != null && !isSecure) throw expected("registry", "to name a certificate only with https:", shown);

@@ -33,6 +33,11 @@ final class Holder {
     /** Between two questions for a namespace that a claim has just made: another daemon's standby may show it late. ms. */
     private static final long[] STANDBY_PAUSES = {0, 50, 100, 200, 400};
     private static final long QUARANTINE_LENGTH = 60_000;
+    /** Between two prefetches of blocks; and after a request for some that brought none, until a caller's next one. ms. */
+    private static final long PREFETCH_PAUSE = 1000;
+    private static final long WANT_PAUSE = 20;
+    /** The longest time for a renewal of a borrowed lease, ms. */
+    private static final long LENT_RENEWAL = 2000;
 
     private static final System.Logger LOG = System.getLogger("snowlease");
     private static final SecureRandom RANDOM = new SecureRandom();
@@ -41,11 +46,13 @@ final class Holder {
         final Lease lease;
         final Layout layout;
         final long renewAfter;
+        final boolean isShared;
 
-        Grant(Lease lease, Layout layout, long renewAfter) {
+        Grant(Lease lease, Layout layout, long renewAfter, boolean isShared) {
             this.lease = lease;
             this.layout = layout;
             this.renewAfter = renewAfter;
+            this.isShared = isShared;
         }
     }
 
@@ -60,6 +67,8 @@ final class Holder {
     private Window window;
     private SnowleaseException error;
     private boolean isClosed;
+    /** A caller wants blocks. */
+    private boolean isWoken;
     private volatile boolean isExiting;
 
     // Of the thread alone.
@@ -76,6 +85,9 @@ final class Holder {
     private double clocks;
     /** When the first renewal is due, by {@link System#nanoTime}. */
     private long dueAfterClaim;
+    /** When the next prefetch of blocks is due, and from when on a caller's request may be sent, by the same clock. */
+    private long prefetchAt;
+    private long wantAt;
     /** The wall clock when the last two requests were sent that the registry answered. */
     private long heardBefore;
     private long heard;
@@ -181,8 +193,10 @@ final class Holder {
         try {
             Window claimed = claim();
             long due = dueAfterClaim;
-            while (!sleep(Math.min(WATCH, TimeUnit.NANOSECONDS.toMillis(due - System.nanoTime())))) {
+            while (!sleep(Math.min(WATCH, TimeUnit.NANOSECONDS.toMillis(next(claimed.blocks, due) - System.nanoTime() + 999_999)))) {
                 if (notesJump() || System.nanoTime() - due >= 0) due = renew(claimed);
+                // Whether it is lost, a renewal tells.
+                if (claimed.blocks != null && !borrow(claimed)) due = System.nanoTime();
             }
             giveBack(claimed);
         } catch (SnowleaseException cause) {
@@ -195,14 +209,27 @@ final class Holder {
         }
     }
 
-    /** Sleeps for so many ms, or until it is closed. Returns whether it is. */
+    /** When the thread has something to do. */
+    private long next(Blocks blocks, long due) {
+        if (blocks == null) return due;
+        long ask = blocks.wanted() != null && wantAt - prefetchAt < 0 ? wantAt : prefetchAt;
+        return ask - due < 0 ? ask : due;
+    }
+
+    /** Sleeps for so many ms, or until it is closed or a caller wants blocks. Returns whether it is closed. */
     private synchronized boolean sleep(long ms) {
         try {
-            if (ms > 0 && !isClosed) wait(ms);
+            if (ms > 0 && !isClosed && !isWoken) wait(ms);
         } catch (InterruptedException cause) {
             // Nobody has a reason to interrupt the thread of a lease: it goes on.
         }
+        isWoken = false;
         return isClosed;
+    }
+
+    private synchronized void wake() {
+        isWoken = true;
+        notifyAll();
     }
 
     private Window claim() {
@@ -215,7 +242,13 @@ final class Holder {
             try {
                 Daemons.Answer<Grant> answer = call("POST", "", this::claimBody, this::readGrant, receipt, Long.MAX_VALUE);
                 return begin(answer);
-            } catch (SnowleaseException refused) {
+            } catch (SnowleaseException cause) {
+                SnowleaseException refused = cause;
+                if (lost != null && Boolean.FALSE.equals(cause.detail("lends"))) {
+                    // In the place of one that did. A daemon that lends may come back: the next call of a program that goes on calling asks again.
+                    sleep(LONGEST_PAUSE);
+                    throw new UnavailableException(cause.code(), cause.getMessage().substring(cause.code().length() + 2));
+                }
                 long left = options.claimTimeout.toMillis() - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
                 long wait = Math.max(0, refused.retryAfterMs());
                 boolean isSkew = refused.code().equals("CLOCK_SKEW") || refused.code().equals("CLOCK_ROLLBACK");
@@ -254,6 +287,7 @@ final class Holder {
         body.put("pid", ProcessHandle.current().pid());
         // What the last holder used of a tick is nothing that this client reads.
         body.put("continues", false);
+        if (options.borrows) body.put("shared", true);
         if (options.instance != null) body.put("instance", options.instance);
         if (layout != null) body.put("layout", layout.toString());
         if (options.workerId != null) body.put("workerId", options.workerId);
@@ -262,16 +296,25 @@ final class Holder {
 
     private Window begin(Daemons.Answer<Grant> answer) {
         Grant grant = answer.value;
-        receipt = answer.receipt;
+        receipt = grant.isShared ? null : answer.receipt;
         heard = daemons.clock;
         heardBefore = heard;
         dueAfterClaim = due(grant.renewAfter, grant.lease.until());
-        Window begun = new Window(grant.layout, grant.lease, options.clock.getAsLong());
+        Blocks blocks = grant.isShared ? new Blocks(grant.layout, this::wake) : null;
+        Window begun = new Window(grant.layout, grant.lease, options.clock.getAsLong(), blocks);
+        if (options.borrows && !grant.isShared) {
+            giveBack(begun);
+            throw notLent();
+        }
         SnowleaseException difference = difference();
         if (difference != null) {
             giveBack(begun);
             throw difference;
         }
+        prefetchAt = System.nanoTime();
+        wantAt = prefetchAt;
+        // Where it was closed meanwhile, blocks would keep its place taken.
+        if (blocks != null && !sleep(0) && !borrow(begun)) dueAfterClaim = System.nanoTime();
         synchronized (this) {
             layout = grant.layout;
             window = begun;
@@ -286,10 +329,51 @@ final class Holder {
         return begun;
     }
 
+    private SnowleaseException notLent() {
+        return new SnowleaseException("CONFIG_INVALID", "The registry lends no lease of namespace `" + options.namespace
+                + "`; start its daemon with `--lend`, or leave `borrow` out to lease a worker ID for this process alone.", -1, Map.of("lends", false));
+    }
+
+    /**
+     * Asks once for blocks, if that is due: for those of the next seconds, or for what a caller lacks. A request is not repeated, since another one gets
+     * other blocks. Returns false where the daemon does not know the claim.
+     */
+    private boolean borrow(Window held) {
+        long now = System.nanoTime();
+        Blocks blocks = held.blocks;
+        Blocks.Request prefetch = null;
+        if (now - prefetchAt >= 0) {
+            prefetchAt = now + TimeUnit.MILLISECONDS.toNanos(PREFETCH_PAUSE);
+            prefetch = blocks.prefetch(options.clock.getAsLong());
+        }
+        Blocks.Request request = prefetch == null && now - wantAt >= 0 ? blocks.wanted() : prefetch;
+        if (request == null) return true;
+        Map<String, Object> body = body(held, null);
+        body.putAll(request.fields());
+        long atMost = Math.min(Math.min(LONGEST_PAUSE, (held.until() - heard) / 3), options.operationTimeout.toMillis());
+        SnowleaseException trouble;
+        try {
+            long[] given = daemons.ask(daemons.addresses.get(0), "POST", path("/" + held.workerId + "/blocks"), sent -> body,
+                    answer -> blocks.read(request, answer), null, TimeUnit.MILLISECONDS.toNanos(Math.max(SHORTEST_PAUSE, atMost))).value;
+            if (!blocks.given(request, given)) wantAt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WANT_PAUSE);
+            return true;
+        } catch (Daemons.FailedException failed) {
+            trouble = failed.error;
+        } catch (SnowleaseException refused) {
+            trouble = refused;
+        }
+        blocks.failed(request, trouble);
+        boolean isLost = trouble.code().equals("LEASE_LOST");
+        long pause = isLost ? LONGEST_PAUSE : Math.min(LONGEST_PAUSE, Math.max(SHORTEST_PAUSE, trouble.retryAfterMs()));
+        wantAt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause);
+        return !isLost;
+    }
+
     /** Renews the lease. Returns when to do so again, by {@link System#nanoTime}. Throws where it is lost. */
     private long renew(Window held) {
         long length = Math.max(SHORTEST_PAUSE, held.until() - heard);
-        Window.Usage usage = held.usage();
+        // The lender knows what is used of the worker ID.
+        Window.Usage usage = held.blocks == null ? held.usage() : null;
         LongFunction<Map<String, Object>> body = now -> {
             notesJump();
             drawTurn(now, held.until());
@@ -297,7 +381,9 @@ final class Holder {
         };
         Daemons.Answer<Map<String, Object>> answer;
         try {
-            answer = call("PATCH", "/" + held.workerId, body, Holder::checkedRenewal, receipt, TimeUnit.MILLISECONDS.toNanos(length) / 3);
+            // Requests for blocks wait for it, and those that there are last for some seconds.
+            long atMost = held.blocks == null ? length / 3 : Math.min(length / 3, LENT_RENEWAL);
+            answer = call("PATCH", "/" + held.workerId, body, Holder::checkedRenewal, receipt, TimeUnit.MILLISECONDS.toNanos(atMost));
         } catch (SnowleaseException refused) {
             if (refused.code().equals("LEASE_LOST") || refused.code().equals("OTHER_REGISTRY")) throw refused;
             boolean isQuarantine = refused.code().equals("QUARANTINE");
@@ -319,7 +405,7 @@ final class Holder {
             nextTurn = null;
             sentTurns = List.of();
         }
-        if (answer.receipt != null) receipt = answer.receipt;
+        if (answer.receipt != null && held.blocks == null) receipt = answer.receipt;
         heardBefore = heard;
         heard = daemons.clock;
         held.trouble = null;
@@ -378,7 +464,7 @@ final class Holder {
         held.end(this::ended);
         notesJump();
         // After a jump this process may be a copy, which does not know what the other one used: the worker ID rests.
-        Window.Usage usage = hasJumpedAhead ? null : held.usage();
+        Window.Usage usage = hasJumpedAhead || held.blocks != null ? null : held.usage();
         Map<String, Object> body = body(held, usage);
         if (usage != null) body.put("until", usage.until);
         // A daemon of a version before has the DELETE alone.
@@ -422,7 +508,11 @@ final class Holder {
 
     private <T> Daemons.Answer<T> call(String method, String path, LongFunction<Map<String, Object>> body, Function<Map<String, Object>, T> read, String proof,
             long atMostNs) {
-        return daemons.call(method, "/v1/" + options.namespace + "/leases" + path, body, read, proof, atMostNs);
+        return daemons.call(method, path(path), body, read, proof, atMostNs);
+    }
+
+    private String path(String rest) {
+        return "/v1/" + options.namespace + "/leases" + rest;
     }
 
     private Map<String, Object> body(Window held, Window.Usage usage) {
@@ -440,15 +530,16 @@ final class Holder {
     }
 
     private Grant readGrant(Map<String, Object> answer) {
-        if (Boolean.TRUE.equals(answer.get("shared"))) {
+        boolean isShared = Boolean.TRUE.equals(answer.get("shared"));
+        if (isShared && !options.borrows) {
             // Its window is used by others, too.
             throw new SnowleaseException("CONFIG_INVALID", "This address lends a lease that others use, too; name a daemon in its place.");
         }
         Layout granted = Layout.parse(text(answer, "layout"));
         long workerId = integer(answer, "workerId");
         Lease lease = new Lease((int) workerId, integer(answer, "fence"), integer(answer, "from"), integer(answer, "until"));
-        boolean isShared = answer.get("shared") != null && !Boolean.FALSE.equals(answer.get("shared"));
-        if (isShared || !token.equals(answer.get("token")) || !granted.toString().equals(answer.get("layout")) || lease.from() > lease.until()) {
+        boolean isUnclear = answer.get("shared") != null && !(answer.get("shared") instanceof Boolean);
+        if (isUnclear || !token.equals(answer.get("token")) || !granted.toString().equals(answer.get("layout")) || lease.from() > lease.until()) {
             throw new IllegalArgumentException("it grants the lease of another claim");
         }
         boolean isOther = layout != null && !layout.equals(granted) || options.workerId != null && options.workerId != workerId;
@@ -456,7 +547,7 @@ final class Holder {
             throw new IllegalArgumentException("it grants worker ID " + workerId + " of " + granted + " to a claim for "
                     + (options.workerId == null ? "any" : options.workerId) + " of " + (layout == null ? "any layout" : layout));
         }
-        return new Grant(lease, granted, integer(answer, "renewAfterMs"));
+        return new Grant(lease, granted, integer(answer, "renewAfterMs"), isShared);
     }
 
     private static Map<String, Object> checkedRenewal(Map<String, Object> answer) {

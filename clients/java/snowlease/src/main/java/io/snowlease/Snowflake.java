@@ -15,9 +15,13 @@ import java.util.function.LongSupplier;
 public final class Snowflake implements AutoCloseable {
     /** Longest time between two looks for a renewal or another lease, ns. */
     private static final long LOOK = TimeUnit.MILLISECONDS.toNanos(10);
+    /** The same for blocks of a borrowed lease. */
+    private static final long BLOCKS_LOOK = TimeUnit.MILLISECONDS.toNanos(1);
     /** Before the end of a tick: a thread that sleeps for the rest of it wakes too late. */
     private static final long SHORT_LOOK = TimeUnit.MICROSECONDS.toNanos(50);
     private static final long SHORT_WAIT = 2;
+    /** For blocks: so many looks may be short. */
+    private static final int SHORT_LOOKS = 40;
 
     private final SnowflakeOptions.Checked options;
     private final LongSupplier clock;
@@ -47,8 +51,8 @@ public final class Snowflake implements AutoCloseable {
     }
 
     /**
-     * An ID that no other generator makes, 1 to 2^63-1. Claims the worker ID at the first call. Waits up to {@code maxWait} for the clock or a
-     * renewal; a thread that is interrupted waits no longer.
+     * An ID that no other generator makes, 1 to 2^63-1. Claims the worker ID at the first call. Waits up to {@code maxWait} for the clock, a
+     * renewal or borrowed blocks; a thread that is interrupted waits no longer.
      */
     public long next() {
         Window now = window;
@@ -73,6 +77,17 @@ public final class Snowflake implements AutoCloseable {
     public Snowflake claim() {
         current().held();
         return this;
+    }
+
+    /**
+     * The same for another generator that takes the worker ID as a number: it has to be this process's alone. Returns this Snowflake.
+     *
+     * @throws SnowleaseException CONFIG_INVALID where this Snowflake borrows.
+     */
+    public Snowflake claimWhole() {
+        if (!options.borrows) return claim();
+        throw new SnowleaseException("CONFIG_INVALID", "Expected no `borrow` for a worker ID that another generator uses: it would use all of its times,"
+                + " and so would those who share it with it; leave `borrow` out to lease one of its own.");
     }
 
     /** Gives the worker ID back; no ID is made from then on. */
@@ -107,24 +122,28 @@ public final class Snowflake implements AutoCloseable {
         Window now = windowNow();
         // What the claim took does not count.
         long deadline = System.nanoTime() + options.maxWait.toNanos();
-        for (;;) {
+        for (int looks = 1;; looks++) {
             long id = now.take(clock);
             if (id > Window.NONE) return id;
             SnowleaseException refusal = now.refusal(clock);
             if (refusal != null) {
                 if (!(refusal instanceof UnavailableException)) throw refusal;
-                await(refusal, deadline);
+                await(refusal, now.blocks != null && refusal.code().equals("SEQUENCE_EXHAUSTED") ? looks : 0, deadline);
             }
             now = windowNow();
         }
     }
 
-    private static void await(SnowleaseException refusal, long deadline) {
+    /** @param looksForBlocks how often this thread has looked for blocks; 0: it waits for something else. */
+    private static void await(SnowleaseException refusal, int looksForBlocks, long deadline) {
         long wait = refusal.retryAfterMs();
         long pause = wait < 0 ? LOOK : Math.max(SHORT_LOOK, TimeUnit.MILLISECONDS.toNanos(wait));
+        // They may come before the next tick does; or late, and the thread that asks for them needs the processor then.
+        if (looksForBlocks > 0) pause = Math.min(LOOK, BLOCKS_LOOK * Math.max(1, looksForBlocks - SHORT_LOOKS));
+        boolean isShort = wait >= 0 && wait <= SHORT_WAIT && looksForBlocks <= SHORT_LOOKS;
         if (pause > deadline - System.nanoTime() || Thread.currentThread().isInterrupted()) throw refusal;
         // Not longer: a lease that ends meanwhile is told at once.
-        LockSupport.parkNanos(wait >= 0 && wait <= SHORT_WAIT ? SHORT_LOOK : Math.min(pause, LOOK));
+        LockSupport.parkNanos(isShort ? SHORT_LOOK : Math.min(pause, LOOK));
     }
 
     private Window windowNow() {

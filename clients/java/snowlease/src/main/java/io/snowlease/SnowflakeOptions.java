@@ -17,17 +17,20 @@ public final class SnowflakeOptions {
     private static final Pattern NAMESPACE = Pattern.compile("[a-z][a-z0-9_]{0,31}");
     private static final Pattern TOKEN = Pattern.compile("[\\x21-\\x7e]{1,1024}");
     private static final Duration LONGEST = Duration.ofDays(1);
+    /** The place of a borrower that has ended is taken for 10 s. */
+    private static final Duration CLAIM_OF_BORROWER = Duration.ofSeconds(15);
 
     String registry;
     String namespace;
     String token;
     String layout;
     Integer workerId;
-    Duration claimTimeout = Duration.ZERO;
+    Duration claimTimeout;
     Duration operationTimeout = Duration.ofSeconds(5);
     Duration maxWait = Duration.ofMillis(500);
     String instance;
     boolean closesAtExit = true;
+    boolean borrow;
 
     /** {@code http://HOST:PORT}, several with commas, {@code https://…}. Default: the variable SNOWLEASE_REGISTRY. */
     public SnowflakeOptions registry(String value) {
@@ -59,7 +62,7 @@ public final class SnowflakeOptions {
         return this;
     }
 
-    /** How long a claim waits for a free worker ID, up to 1 day. Default 0. */
+    /** How long a claim waits for a free worker ID, up to 1 day. Default 0; 15 s where it borrows. */
     public SnowflakeOptions claimTimeout(Duration value) {
         claimTimeout = value;
         return this;
@@ -92,6 +95,15 @@ public final class SnowflakeOptions {
         return this;
     }
 
+    /**
+     * Whether to share the worker ID of a daemon with {@code --lend} with other processes: for many of them on one machine. The registry is one address then.
+     * Default: the registry's {@code ?borrow=}, then false; one of both that is true is enough.
+     */
+    public SnowflakeOptions borrow(boolean value) {
+        borrow = value;
+        return this;
+    }
+
     /** What a holder needs, checked. Immutable. */
     static final class Checked {
         final Daemons daemons;
@@ -106,6 +118,7 @@ public final class SnowflakeOptions {
         /** null: none. */
         final String instance;
         final boolean closesAtExit;
+        final boolean borrows;
         /** The wall clock, Unix ms. */
         final LongSupplier clock;
 
@@ -126,7 +139,13 @@ public final class SnowflakeOptions {
             layout = given.layout == null ? null : Layout.parse(given.layout);
             workerId = given.workerId;
             if (workerId != null) Layout.within("workerId", workerId, 0, layout == null ? Integer.MAX_VALUE : layout.maxWorkerId);
-            claimTimeout = within("claimTimeout", given.claimTimeout, Duration.ZERO);
+            borrows = given.borrow || "true".equals(daemons.settings.get("borrow"));
+            if (borrows && daemons.addresses.size() > 1) {
+                throw new SnowleaseException("CONFIG_INVALID", "Expected `registry` to be one daemon's address, such as http://127.0.0.1:7070, since `borrow`"
+                        + " asks to borrow its lease, got " + daemons.addresses.size() + " addresses; name the daemon, or leave `borrow` out.");
+            }
+            Duration patience = borrows ? CLAIM_OF_BORROWER : Duration.ZERO;
+            claimTimeout = within("claimTimeout", given.claimTimeout == null ? patience : given.claimTimeout, Duration.ZERO);
             operationTimeout = within("operationTimeout", given.operationTimeout, Duration.ofMillis(1));
             maxWait = within("maxWait", given.maxWait, Duration.ZERO);
             instance = given.instance;

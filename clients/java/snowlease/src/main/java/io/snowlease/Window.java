@@ -11,6 +11,8 @@ import java.util.function.Supplier;
  * <p>One number, {@link #state}, has the newest tick and how many of its sequences are taken. An ID is taken by one compare-and-set of it, and
  * by nothing else. So whatever changes the state, such as a raised {@code from} or the end of the claim, decides for each thread in the
  * middle of {@link #take} whether its ID still counts; and the state that an end finds covers each ID that any thread got or will get.
+ *
+ * <p>Of a borrowed lease the count is that of the sequences of {@link #blocks} in their order, which is the same for each thread.
  */
 final class Window {
     /** No ID now. */
@@ -48,6 +50,8 @@ final class Window {
     final Layout layout;
     final int workerId;
     final long fence;
+    /** What is borrowed of a worker ID that others use, too; null: all of it is this process's. */
+    final Blocks blocks;
     private final long epoch;
     private final long tick;
     private final int timestampShift;
@@ -77,7 +81,13 @@ final class Window {
 
     /** @param clock the wall clock at the grant; all times are Unix ms. */
     Window(Layout layout, Lease lease, long clock) {
+        this(layout, lease, clock, null);
+    }
+
+    /** The same for a borrowed lease. */
+    Window(Layout layout, Lease lease, long clock, Blocks blocks) {
         this.layout = layout;
+        this.blocks = blocks;
         workerId = lease.workerId();
         fence = lease.fence();
         epoch = layout.epoch;
@@ -124,15 +134,24 @@ final class Window {
         // The check of the window. Its begin is part of the state, which it raises.
         if (now < newest || now >= endTick) return NONE;
         if (wall > newestClock) newestClock = wall;
-        long sequence = now == newest ? before & countMask : 0;
+        long taken = now == newest ? before & countMask : 0;
+        long sequence = sequence(now, taken);
         if (sequence > maxSequence) return NONE;
-        if (!STATE.compareAndSet(this, before, (now << countBits) + sequence + 1)) return AGAIN;
+        if (!STATE.compareAndSet(this, before, (now << countBits) + taken + 1)) return AGAIN;
         long id = now << timestampShift | worker | sequence << sequenceShift;
         // 0 is never an ID.
         return id == 0 ? AGAIN : id;
     }
 
-    /** Why there is no ID at this time, as {@code clients/vectors/README.md} says, in that order; null: there may be one by now. */
+    /** The sequence that a tick has after so many others; behind the highest one where there is none. */
+    private long sequence(long now, long taken) {
+        return blocks == null ? taken : blocks.sequence(now, taken);
+    }
+
+    /**
+     * Why there is no ID at this time, as {@code clients/vectors/README.md} says, in that order; null: there may be one by now. Asks for more blocks where
+     * these were all used.
+     */
     SnowleaseException refusal(LongSupplier clock) {
         long before = state;
         long wall = clock.getAsLong();
@@ -151,10 +170,21 @@ final class Window {
             SnowleaseException last = trouble;
             return new UnavailableException("LEASE_EXPIRED", last == null ? what : what + " The last one did not: " + last.getMessage());
         }
-        if (now > newest || (before & countMask) <= maxSequence) return null;
+        if (sequence(now, now > newest ? 0 : before & countMask) <= maxSequence) return null;
         long wait = layout.timeOf(now + 1) - wall;
+        if (blocks != null) return noBlock(now, wait);
         String full = "Each of the " + (maxSequence + 1) + " sequences of this tick is used; try again in " + wait + " ms.";
         return new UnavailableException("SEQUENCE_EXHAUSTED", full, wait);
+    }
+
+    private SnowleaseException noBlock(long now, long wait) {
+        blocks.want(now);
+        SnowleaseException last = blocks.trouble();
+        String none = "The daemon has given no block of this tick: others have them all, or this clock is ahead of its own by more than 8 s";
+        String what = (last == null && blocks.sequence(now, 0) == Blocks.NONE ? none : "Each borrowed sequence of this tick is used")
+                + "; try again in " + wait + " ms.";
+        String why = last == null ? "" : " The last request for more failed: " + last.getMessage();
+        return new UnavailableException("SEQUENCE_EXHAUSTED", what + why, wait);
     }
 
     private SnowleaseException tooEarly(long wall, long opens) {

@@ -575,7 +575,7 @@ class AnswersTest {
         assertTrue(ids.lease().until() > end);
     }
 
-    private static boolean hasId(Snowflake ids) {
+    static boolean hasId(Snowflake ids) {
         try {
             return ids.next() > 0;
         } catch (UnavailableException refusal) {

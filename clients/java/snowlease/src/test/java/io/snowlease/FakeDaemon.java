@@ -42,6 +42,10 @@ final class FakeDaemon implements AutoCloseable {
             return path.endsWith("/release");
         }
 
+        boolean isBlocks() {
+            return path.endsWith("/blocks");
+        }
+
         boolean isClaim() {
             return path.endsWith("/leases");
         }
@@ -94,6 +98,10 @@ final class FakeDaemon implements AutoCloseable {
 
     List<Request> claims() {
         return requests.stream().filter(Request::isClaim).collect(Collectors.toList());
+    }
+
+    List<Request> blocks() {
+        return requests.stream().filter(Request::isBlocks).collect(Collectors.toList());
     }
 
     List<Request> releases() {

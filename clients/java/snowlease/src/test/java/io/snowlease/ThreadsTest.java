@@ -9,10 +9,13 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.RepeatedTest;
@@ -136,6 +139,40 @@ class ThreadsTest {
             }
         });
         assertEquals(0, late.stream().mapToLong(own -> own.length).sum());
+    }
+
+    /** Blocks of one tick come in the midst of eight threads, one by one and in any order: each of their sequences is one ID. */
+    @RepeatedTest(20)
+    void blocksThatComeInTheMidstOfThreads() throws InterruptedException {
+        Layout layout = Layout.parse("timestamp:41,worker:5,sequence:10@1700000000000/1");
+        long now = 1_700_000_100_000L;
+        Blocks blocks = new Blocks(layout, () -> {});
+        Window window = new Window(layout, new Lease(3, 1, now - 1000, now + 60_000), now, blocks);
+        Blocks.Request request = blocks.prefetch(now);
+        Thread lender = new Thread(() -> {
+            List<Integer> order = IntStream.range(0, 32).boxed().collect(Collectors.toList());
+            Collections.shuffle(order);
+            for (int block : order) {
+                blocks.given(request, new long[] {1L << block});
+                java.util.concurrent.locks.LockSupport.parkNanos(20_000);
+            }
+            while (window.refusal(() -> now) == null) Thread.onSpinWait();
+            window.end(() -> new SnowleaseException("LEASE_LOST", "over"));
+        });
+        lender.start();
+        List<long[]> all = inThreads(THREADS, () -> {
+            LongStream.Builder own = LongStream.builder();
+            for (;;) {
+                long id = window.take(() -> now);
+                SnowleaseException refusal = id == Window.NONE ? window.refusal(() -> now) : null;
+                if (id > Window.NONE) own.add(id);
+                if (refusal != null && refusal.code().equals("LEASE_LOST")) return own.build().toArray();
+            }
+        });
+        lender.join();
+        long first = layout.compose(now, 3, 0, 0);
+        long[] sorted = all.stream().flatMapToLong(Arrays::stream).sorted().toArray();
+        assertArrayEquals(LongStream.range(0, 1024).map(sequence -> first + (sequence << layout.sequenceShift())).toArray(), sorted);
     }
 
     @Test

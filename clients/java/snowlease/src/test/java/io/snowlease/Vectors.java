@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -31,10 +32,17 @@ final class Vectors {
         vectors.refusedTexts();
         vectors.windows();
         vectors.clocks();
+        vectors.blockLayouts();
+        vectors.blocks();
         System.out.println(vectors.count + " vectors hold");
     }
 
     private static Object widened(Object value) {
+        if (value instanceof Map) {
+            Map<Object, Object> all = new HashMap<>((Map<?, ?>) value);
+            all.replaceAll((name, member) -> widened(member));
+            return all;
+        }
         return value instanceof Integer ? (Object) ((Integer) value).longValue() : value;
     }
 
@@ -255,6 +263,86 @@ final class Vectors {
                 }
             }
         });
+    }
+
+    private void blockLayouts() {
+        each("blocks", "layouts", given -> {
+            Layout layout = Layout.parse(text(given, "text"));
+            Blocks blocks = new Blocks(layout, () -> {});
+            assertEquals(given.get("ticks"), blocks.ticks);
+            assertEquals(given.get("blocks"), blocks.count);
+            assertEquals(given.get("sequences"), 1L << blocks.blockBits);
+            assertEquals(given.get("ahead"), blocks.ahead);
+            for (Map<String, Object> span : list(given, "spans")) assertEquals(span.get("span"), blocks.prefetch(number(span, "at")).first);
+        });
+    }
+
+    /** What a claim does with its blocks, and the requests that are on their way, of this claim or of one before. */
+    private static final class Borrower {
+        final Layout layout;
+        final List<Map.Entry<Blocks, Blocks.Request>> open = new ArrayList<>();
+        Window window;
+
+        Borrower(Layout layout) {
+            this.layout = layout;
+        }
+
+        void claim(Map<String, Object> grant) {
+            Lease lease = new Lease((int) number(grant, "workerId"), number(grant, "fence"), number(grant, "from"), number(grant, "until"));
+            window = new Window(layout, lease, number(grant, "clock"), new Blocks(layout, () -> open.add(Map.entry(window.blocks, window.blocks.wanted()))));
+        }
+
+        void prefetch(long clock) {
+            Blocks.Request request = window.blocks.prefetch(clock);
+            if (request != null) open.add(Map.entry(window.blocks, request));
+        }
+    }
+
+    private void blocks() {
+        each("blocks", "scripts", script -> {
+            Borrower borrower = new Borrower(Layout.parse(text(script, "layout")));
+            borrower.claim(object(script, "grant"));
+            List<Map<String, Object>> steps = list(script, "steps");
+            if (steps.get(0).get("do").equals("given")) borrower.prefetch(number(object(script, "grant"), "clock"));
+            for (Map<String, Object> step : steps) {
+                int before = borrower.open.size();
+                take(borrower, step, number(step, "clock"));
+                Object wants = borrower.open.size() > before ? widened(borrower.open.get(before).getValue().fields()) : null;
+                assertEquals(step.get("wants"), wants, () -> step.toString());
+            }
+        });
+    }
+
+    private static void take(Borrower borrower, Map<String, Object> step, long clock) {
+        switch (text(step, "do")) {
+            case "next":
+                checkNext(borrower.window, step, clock);
+                break;
+            case "prefetch":
+                borrower.prefetch(clock);
+                break;
+            case "given":
+                Map.Entry<Blocks, Blocks.Request> answered = borrower.open.remove(0);
+                assertEquals(number(step, "first"), answered.getValue().first);
+                answered.getKey().given(answered.getValue(), answered.getKey().read(answered.getValue(), step));
+                break;
+            case "silent":
+                Map.Entry<Blocks, Blocks.Request> lost = borrower.open.remove(0);
+                lost.getKey().failed(lost.getValue(), over());
+                break;
+            case "renewed":
+                borrower.window.renewed(number(step, "from"), number(step, "until"));
+                break;
+            case "granted":
+                borrower.claim(step);
+                break;
+            case "lost":
+            case "close":
+                borrower.window.end(Vectors::over);
+                break;
+            default:
+                throw new IllegalArgumentException(step.toString());
+        }
     }
 
     private static Map<String, Object> usage(Window.Usage used, boolean isEnd) {

@@ -36,13 +36,13 @@ public final class SnowleaseWorkerIdAssigner implements WorkerIdAssigner {
      * Claims a worker ID: that of the system property {@code westid.workerId}, then of SNOWLEASE_WORKER_ID or WESTID_WORKERID, then any that the
      * registry has. The same one when it is called again.
      *
-     * @throws io.snowlease.SnowleaseException why there is none.
+     * @throws io.snowlease.SnowleaseException why there is none; CONFIG_INVALID for a registry with {@code borrow}: the number would not be this program's alone.
      * @throws IllegalArgumentException for a property or a variable that names no worker ID.
      */
     @Override
     public synchronized int assignWorkerId(WestIdConfig config) {
         if (workerId != null) return workerId;
-        Snowflake claimed = new Snowflake(Binding.bind(options, config, System::getProperty, System::getenv).closesAtExit(false)).claim();
+        Snowflake claimed = new Snowflake(Binding.bind(options, config, System::getProperty, System::getenv).closesAtExit(false)).claimWhole();
         Lease lease = claimed.lease();
         // Lost a moment after it was claimed.
         if (lease == null) return assignWorkerId(config);

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.github.bingoohuang.westid.WestId;
 import com.github.bingoohuang.westid.WestIdConfig;
 import io.snowlease.SnowflakeOptions;
+import io.snowlease.SnowleaseException;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
@@ -46,6 +47,13 @@ class BindingTest {
         SnowflakeOptions options = new SnowflakeOptions().registry("http://127.0.0.1:1");
         Map<String, String> variables = Map.of("WESTID_WORKERID", "1024");
         assertSame(options, Binding.bind(options, CONFIG, Map.of("westid.workerId", "7")::get, variables::get));
+    }
+
+    @Test
+    void noNumberIsHandedOutThatOthersUseToo() {
+        SnowflakeOptions options = new SnowflakeOptions().registry("http://127.0.0.1:1?borrow=true");
+        SnowleaseException refusal = assertThrows(SnowleaseException.class, () -> new SnowleaseWorkerIdAssigner(options, () -> {}).assignWorkerId(CONFIG));
+        assertTrue(refusal.getMessage().startsWith("CONFIG_INVALID: Expected no `borrow`"), refusal.getMessage());
     }
 
     @Test
