@@ -1020,7 +1020,7 @@ func TestAWrongRenewalChangesNothing(t *testing.T) {
 				}
 				return granted(r, object{"renewAfterMs": 50})
 			})
-			ids := snowflakeOf(t, d.url, Options{OperationTimeout: 100 * time.Millisecond})
+			ids := snowflakeOf(t, d.url, Options{OperationTimeout: 100 * time.Millisecond, ClaimTimeout: time.Minute})
 			next(t, ids)
 			held := *ids.Lease()
 			eventually(t, func() bool { return len(d.renewals()) > 3 })
@@ -1125,7 +1125,7 @@ func TestRefusedRegistries(t *testing.T) {
 		"", "redis://127.0.0.1", "http://", "http:///path", "http://host:0", "http://host:99999", "http://host:", "http://a b", "http://a,,b",
 		"ftp://a", "http://a#x", "http://user:secret@a", "http://a?window=3s", "http://:secret@[::1", "http://ä", "http://a\\b", "unix:", "unix:~/x",
 		"unix:/", "unix://host/x", "unix:/" + strings.Repeat("x", 107), "unix:/a%00b", "unix:/a?tlsCa=/x", "http://a?tlsCa=/x",
-		"https://a?tlsCa=/does/not/exist", "https://a?tlsKey=/does/not/exist", "http://a\r\nx: y", "http://a?token=b@secret&foo=1", "http://user:sec\nret@a", "http://u:secr?et@a", "http://a?borrow=true",
+		"https://a?tlsCa=/does/not/exist", "https://a?tlsKey=/does/not/exist", "http://a\r\nx: y", "http://a?token=b@secret&foo=1", "http://user:sec\nret@a", "http://u:secr?et@a", "http://a?borrow=yes", "http://a?borrow", "http://a?borrow=", "http://a?borrow=true&borrow=true", "http://a,b?borrow=true",
 		"http://a?token=secret&token=secret", "http://a?token", "http://a,https://b", "http://[::::]]", "http://a/%zz",
 	} {
 		_, err := New(registry, Options{})
@@ -1155,7 +1155,7 @@ func TestNothingStaysBehindOfADaemonThatIsSilent(t *testing.T) {
 
 func TestRefusedOptions(t *testing.T) {
 	for _, options := range []Options{
-		{Namespace: "A"}, {Token: "a b"}, {Layout: "x"}, {ClaimTimeout: -1}, {ClaimTimeout: 25 * time.Hour}, {OperationTimeout: -1},
+		{Namespace: "A"}, {Token: "a b"}, {Layout: "x"}, {ClaimTimeout: 25 * time.Hour}, {OperationTimeout: -1},
 		{OperationTimeout: 1}, {MaxWait: 25 * time.Hour},
 	} {
 		if _, err := New("http://127.0.0.1:1", options); codeOf(err) != "CONFIG_INVALID" || strings.Contains(err.Error(), "a b") {

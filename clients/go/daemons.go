@@ -57,7 +57,7 @@ type object map[string]any
 // call is a request that may be repeated.
 type call struct {
 	method, path string
-	// The fields of the request but `now`, from that: the wall clock's time, Unix ms. nil: there is none.
+	// The fields of the request at this reading of the wall clock, Unix ms. nil: there is none.
 	body    func(now int64) object
 	receipt string
 	// read takes what it needs of the answer. Its *Error is the outcome; with any other error, the answer is none of a daemon's. nil: it needs nothing.
@@ -162,7 +162,6 @@ func (d *daemons) ask(ctx context.Context, one *daemon, c call, atMost time.Dura
 	var body object
 	if c.body != nil {
 		body = c.body(d.clock)
-		body["now"] = d.clock
 	}
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -326,6 +325,7 @@ func readRefusal(text []byte, status int, hidden func(string) string) (*Error, e
 	case "taken", "released", "forgotten", "cloned":
 		e.reason = reason
 	}
+	e.lendsNone = details["lends"] == false
 	doubt, _ := details["doubt"].(map[string]any)
 	from, noFrom := object(doubt).integer("from")
 	until, noUntil := object(doubt).integer("until")
@@ -355,11 +355,19 @@ func readObject(text []byte) (object, error) {
 
 // integer reads an integer from 0 to 2^53-1, in plain digits.
 func (o object) integer(name string) (int64, error) {
-	text, _ := o[name].(json.Number)
-	if value := number(string(text)); decimal.MatchString(string(text)) && value < 1<<53 {
+	if value := wholeOf(o[name]); value >= 0 {
 		return value, nil
 	}
 	return 0, fmt.Errorf("its `%s` is no integer from 0 to 2^53-1", name)
+}
+
+// wholeOf is an integer from 0 to 2^53-1 in plain digits; -1: it is none.
+func wholeOf(value any) int64 {
+	text, _ := value.(json.Number)
+	if whole := number(string(text)); decimal.MatchString(string(text)) && whole < 1<<53 {
+		return whole
+	}
+	return -1
 }
 
 // text reads a text that is not empty.

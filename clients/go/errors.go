@@ -29,6 +29,10 @@ type Error struct {
 	// What a daemon said of a lost lease: why, and from when to when another holder may have used the same times, Unix ms; empty: nothing.
 	reason string
 	doubt  [2]int64
+	// It lends no lease.
+	lendsNone bool
+	// After what time to look whether it has passed; 0: RetryAfter tells.
+	look time.Duration
 }
 
 // Error returns the code and the message.

@@ -45,7 +45,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h := &holder{token: "t"}
+		h := &holder{token: "t", options: &Options{}}
 		if given, err := h.readGrant(answer); err == nil &&
 			(given.layout == nil || given.lease.WorkerID > given.layout.maxWorkerID || given.lease.From > given.lease.Until || given.renewAfter < 0) {
 			t.Fatalf("%+v", given)
@@ -55,6 +55,26 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if problem, err := readRefusal([]byte(text), 503, strings.ToUpper); err == nil && (problem.RetryAfter < 0 || strings.ContainsAny(problem.Error(), "\r\n")) {
 			t.Fatalf("%#v", problem)
+		}
+	})
+}
+
+func FuzzBlocks(f *testing.F) {
+	f.Add(`{"blocks":[1,0,4294967295]}`, int64(4), 32)
+	f.Add(`{"blocks":[1e0,-0,0.5,"1",4294967296,[]]}`, int64(6), 2)
+	f.Fuzz(func(t *testing.T, text string, spans int64, blocks int) {
+		answer, err := readObject([]byte(text))
+		if err != nil || blocks < 1 || blocks > 32 {
+			return
+		}
+		given, err := readBlocks(answer, spans, int64(blocks))
+		if err != nil {
+			return
+		}
+		for _, bits := range given {
+			if bits < 0 || bits>>blocks != 0 || int64(len(given)) > spans {
+				t.Fatal(given)
+			}
 		}
 	})
 }

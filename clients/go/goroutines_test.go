@@ -65,6 +65,19 @@ func windowFrom(t *testing.T, layout string, now int64, clocks *clocks) *window 
 	return newWindow(parse(t, layout), Lease{3, 1, now - 1000, now + 600_000}, clocks, now)
 }
 
+// borrowedFrom returns a borrowed one, with a block of the spans from now on.
+func borrowedFrom(t *testing.T, layout string, now int64, clocks *clocks) *window {
+	t.Helper()
+	w := newBorrowed(parse(t, layout), Lease{3, 1, now - 1000, now + 600_000}, clocks, now)
+	asked := w.prefetch()
+	given := make([]int64, asked.spans)
+	for i := range given {
+		given[i] = 1 << 7
+	}
+	w.blocks.answered(asked, given, nil)
+	return w
+}
+
 // The end comes in the midst of goroutines: what it says was used covers each ID that any of them got.
 func TestTheGiveBackCoversEachID(t *testing.T) {
 	for round := 0; round < 50; round++ {
@@ -95,11 +108,17 @@ func TestTheGiveBackCoversEachID(t *testing.T) {
 
 // A renewal or a quarantine raises `from` in the midst of goroutines: from then on no ID of an earlier time comes, whatever they have read before.
 func TestNoIDOfBeforeARaisedFromComesAfterIt(t *testing.T) {
+	for _, begins := range []func(*testing.T, string, int64, *clocks) *window{windowFrom, borrowedFrom} {
+		raiseAmidGoroutines(t, begins)
+	}
+}
+
+func raiseAmidGoroutines(t *testing.T, begins func(*testing.T, string, int64, *clocks) *window) {
 	var clock, raised atomic.Int64
 	clock.Store(1_700_000_100_000)
 	at := &clocks{func() time.Time { return time.UnixMilli(clock.Load()) }, systemClocks.elapsed}
 	// Few sequences: a goroutine soon needs the next tick.
-	w := windowFrom(t, "timestamp:41,worker:5,sequence:6@1700000000000/1", clock.Load(), at)
+	w := begins(t, "timestamp:41,worker:5,sequence:6@1700000000000/1", clock.Load(), at)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -143,13 +162,15 @@ func TestAReadingThatHoldsDoesNotOutliveTheWindow(t *testing.T) {
 		"a quarantine":   func(w *window) { w.giveUpBefore(wall + 1) },
 		"the claim ends": func(w *window) { w.end(refusal("LEASE_LOST", "lost")) },
 	} {
-		w := windowFrom(t, wideLayout, wall, still)
-		if w.take() <= none {
-			t.Fatal("no ID")
-		}
-		changes(w)
-		if id := w.take(); id != none {
-			t.Errorf("%s: it made %d", why, id)
+		own, borrowed := windowFrom(t, wideLayout, wall, still), borrowedFrom(t, wideLayout, wall, still)
+		for _, w := range []*window{own, borrowed} {
+			if w.take() <= none {
+				t.Fatal("no ID")
+			}
+			changes(w)
+			if id := w.take(); id != none {
+				t.Errorf("%s: it made %d", why, id)
+			}
 		}
 	}
 }
@@ -326,11 +347,22 @@ func BenchmarkNext(b *testing.B) {
 		b.Fatal(err)
 	}
 	now := time.Now().UnixMilli()
-	w := newWindow(layout, Lease{3, 1, now, now + 86_400_000}, &systemClocks, now)
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			for w.take() <= none {
-			}
-		}
-	})
+	lease := Lease{3, 1, now, now + 86_400_000}
+	own, borrowed := newWindow(layout, lease, &systemClocks, now), newBorrowed(layout, lease, &systemClocks, now)
+	// Each block, for two minutes.
+	all := make([]int64, 120_000/leastSpan)
+	for i := range all {
+		all[i] = mask(32)
+	}
+	borrowed.blocks.answered(blocksRequest{first: borrowed.blocks.spanOf(layout.tickOf(now)), isPrefetch: true}, all, nil)
+	for name, w := range map[string]*window{"own": own, "borrowed": borrowed} {
+		b.Run(name, func(b *testing.B) {
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					for w.take() <= none {
+					}
+				}
+			})
+		})
+	}
 }

@@ -28,8 +28,16 @@ const (
 	noTimeLimit                     = time.Duration(math.MaxInt64)
 )
 
-// A call that Close does not break off: it may be granted, or give back.
-var always = context.Background()
+var (
+	// A call that Close does not break off: it may be granted, or give back.
+	always = context.Background()
+	// A call that is not repeated.
+	over = func() context.Context {
+		ctx, end := context.WithCancel(always)
+		end()
+		return ctx
+	}()
+)
 
 // Between two questions for a namespace that a claim has just made: another daemon's standby may show it late.
 var standbyPauses = []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
@@ -68,6 +76,8 @@ type holder struct {
 	jumpedSinceTurn    bool
 	jumpedAhead        bool
 	apart              time.Duration // by how much the wall clock is ahead of the monotonic one
+	// Of a borrowed lease: when blocks of the next spans are due, and from when on a caller may have others asked for.
+	prefetchDue, wantsFrom time.Time
 	// The wall clock when the last two requests were sent that the registry answered, Unix ms.
 	heardBefore, heard int64
 }
@@ -206,16 +216,42 @@ func (h *holder) run() {
 		h.lose(err)
 		return
 	}
-	for sleep(h.stopping, min(watch, time.Until(due))) {
-		if !h.notesJump() && time.Now().Before(due) {
-			continue
+	for wanted, goesOn := h.pause(w, due); goesOn; wanted, goesOn = h.pause(w, due) {
+		if h.notesJump() || !time.Now().Before(due) {
+			if due, err = h.renew(w); err != nil {
+				h.lose(err)
+				return
+			}
 		}
-		if due, err = h.renew(w); err != nil {
-			h.lose(err)
-			return
+		if w.blocks != nil && h.borrow(w, wanted) {
+			// A renewal decides.
+			due = time.Now()
 		}
 	}
 	h.givenBack = h.giveBack(w)
+}
+
+// pause waits until something is due, or until a caller wants blocks; false: the holder is closed.
+func (h *holder) pause(w *window, due time.Time) (wanted *blocksRequest, goesOn bool) {
+	wait := min(watch, time.Until(due))
+	var wants <-chan blocksRequest
+	if w.blocks != nil {
+		wait = min(wait, time.Until(h.prefetchDue))
+		if rest := time.Until(h.wantsFrom); rest > 0 {
+			wait = min(wait, rest)
+		} else {
+			wants = w.blocks.wanted
+		}
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case asked := <-wants:
+		wanted = &asked
+	case <-h.stopping.Done():
+	}
+	return wanted, h.stopping.Err() == nil
 }
 
 // claim claims a worker ID. It returns when the first renewal is due.
@@ -230,9 +266,11 @@ func (h *holder) claim() (*window, time.Time, *Error) {
 			return err
 		})
 		if refused == nil {
-			due := h.due(given.renewAfter, given.lease.Until)
-			w, err := h.take(given, receipt)
-			return w, due, err
+			w, due, unfit := h.take(given, receipt)
+			if unfit == nil || !unfit.lendsNone {
+				return w, due, unfit
+			}
+			refused = unfit
 		}
 		left := h.options.ClaimTimeout - time.Since(begun)
 		wait := refused.RetryAfter
@@ -251,6 +289,11 @@ func (h *holder) claim() (*window, time.Time, *Error) {
 			}
 			// The request itself took as long as the clocks seem to differ.
 			left += h.options.OperationTimeout
+		case refused.lendsNone && h.lost != nil:
+			// In the place of one that did. A daemon that lends may come back: the next call of a program that goes on calling asks again.
+			sleep(h.stopping, longestRenewal)
+			refused.Unavailable = true
+			return nil, time.Time{}, refused
 		case !refused.Unavailable:
 			return nil, time.Time{}, refused
 		case code == "POOL_EXHAUSTED" || code == "WORKER_ID_HELD":
@@ -268,13 +311,14 @@ func (h *holder) claim() (*window, time.Time, *Error) {
 	return nil, time.Time{}, h.closedError()
 }
 
-func (h *holder) claimBody(int64) object {
+func (h *holder) claimBody(now int64) object {
 	// If the clock jumped, this may be a copy, and the other one may have sent this token.
 	if h.notesJump() {
 		h.drawToken()
 	}
 	host, _ := os.Hostname()
 	body := object{
+		"now":   now,
 		"token": h.token,
 		"host":  host[:min(len(host), longestHost)],
 		"pid":   os.Getpid(),
@@ -284,20 +328,36 @@ func (h *holder) claimBody(int64) object {
 	if h.options.Instance != "" {
 		body["instance"] = h.options.Instance
 	}
+	if h.options.Borrow {
+		body["shared"] = true
+	}
 	if layout := h.knownLayout(); layout != nil {
 		body["layout"] = layout.String()
 	}
 	return body
 }
 
-// take takes a grant for this holder's, or gives it back and says why.
-func (h *holder) take(given grant, receipt string) (*window, *Error) {
+// take takes a grant for this holder's, and returns when to renew it; or gives it back and says why.
+func (h *holder) take(given grant, receipt string) (*window, time.Time, *Error) {
 	h.receipt = receipt
 	h.heard, h.heardBefore = h.daemons.clock, h.daemons.clock
-	w := newWindow(given.layout, given.lease, h.clocks, h.clocks.ms())
-	if err := h.difference(); err != nil && h.stopping.Err() == nil {
+	due := h.due(given.renewAfter, given.lease.Until)
+	begin := newWindow
+	if given.isShared {
+		begin, h.receipt = newBorrowed, ""
+	}
+	w := begin(given.layout, given.lease, h.clocks, h.clocks.ms())
+	err := h.difference()
+	if h.options.Borrow && !given.isShared {
+		err = h.notLent()
+	}
+	if err != nil && h.stopping.Err() == nil {
 		h.giveBack(w)
-		return nil, err
+		return nil, time.Time{}, err
+	}
+	// Where it is closed, blocks would keep its place taken.
+	if given.isShared && h.stopping.Err() == nil && h.borrow(w, nil) {
+		due = time.Now()
 	}
 	h.mu.Lock()
 	h.layout, h.window = given.layout, w
@@ -310,20 +370,25 @@ func (h *holder) take(given grant, receipt string) (*window, *Error) {
 	if h.lost != nil {
 		h.log(slog.LevelWarn, "Worker %d of namespace `%s` takes the place of worker %d.", w.workerID, h.options.Namespace, h.lost.WorkerID)
 	}
-	return w, nil
+	return w, due, nil
 }
 
 // renew renews the lease. It returns when to do so again, or why the lease is lost.
 func (h *holder) renew(w *window) (time.Time, *Error) {
 	until, used := w.lease().Until, w.usage()
-	length := max(shortestRenewal, milliseconds(until-h.heard))
+	length := h.length(w)
 	body := func(now int64) object {
 		h.notesJump()
 		h.drawTurn(now, until)
-		return h.body(w, used)
+		return h.telling(w, used, now)
+	}
+	atMost := length / 3
+	if w.blocks != nil {
+		// Requests for blocks wait for it, and those that there are last for some seconds.
+		atMost = min(atMost, 2*longestRenewal)
 	}
 	var given renewal
-	receipt, refused := h.call(h.stopping, h.stopping, "PATCH", fmt.Sprintf("/%d", w.workerID), body, h.receipt, length/3, func(answer object) (err error) {
+	receipt, refused := h.call(h.stopping, h.stopping, "PATCH", fmt.Sprintf("/%d", w.workerID), body, h.receipt, atMost, func(answer object) (err error) {
 		given, err = readRenewal(answer)
 		return err
 	})
@@ -352,12 +417,59 @@ func (h *holder) renew(w *window) (time.Time, *Error) {
 		}
 		h.turn, h.nextTurn, h.sentTurns = h.nextTurn, "", nil
 	}
-	if receipt != "" {
+	if receipt != "" && w.blocks == nil {
 		h.receipt = receipt
 	}
 	h.heardBefore, h.heard = h.heard, h.daemons.clock
 	w.renewed(given.from, given.until)
 	return h.due(given.renewAfter, max(until, given.until)), nil
+}
+
+// borrow asks for the blocks that a caller wants, or once a second for those of the next spans: one request, since a renewal may be due behind it.
+// Returns whether the lender says that the lease is lost.
+func (h *holder) borrow(w *window, wanted *blocksRequest) (isLost bool) {
+	if wanted != nil {
+		return h.ask(w, *wanted)
+	}
+	if time.Now().Before(h.prefetchDue) {
+		return false
+	}
+	h.prefetchDue = time.Now().Add(watch)
+	asked := w.prefetch()
+	return asked.spans > 0 && h.ask(w, asked)
+}
+
+// ask asks for blocks, once: those of an answer that is lost are lost, too. Returns whether the lender says that the lease is lost.
+func (h *holder) ask(w *window, asked blocksRequest) bool {
+	body := func(int64) object {
+		body := h.body(w)
+		body["first"], body["spans"], body["blocks"], body["held"] = asked.first, asked.spans, asked.blocks, asked.held
+		return body
+	}
+	var given []int64
+	// A renewal may wait for it.
+	atMost := min(longestRenewal, h.length(w)/3)
+	_, refused := h.call(h.stopping, over, "POST", fmt.Sprintf("/%d/blocks", w.workerID), body, "", atMost, func(answer object) (err error) {
+		given, err = readBlocks(answer, asked.spans, w.blocks.blocks)
+		return err
+	})
+	isNews := w.blocks.answered(asked, given, refused)
+	isLost := refused != nil && refused.Code == "LEASE_LOST"
+	// It is of no use to ask at each tick.
+	switch {
+	case isLost:
+		h.wantsFrom = time.Now().Add(longestRenewal)
+	case refused != nil:
+		h.wantsFrom = time.Now().Add(min(max(shortestRenewal, refused.RetryAfter), longestRenewal))
+	case !isNews:
+		h.wantsFrom = time.Now().Add(firstPause)
+	}
+	return isLost
+}
+
+// length is that of the window, as it was told last.
+func (h *holder) length(w *window) time.Duration {
+	return max(shortestRenewal, milliseconds(w.lease().Until-h.heard))
 }
 
 // due is when to renew: a third of the way to the end of the window, Unix ms, at the latest.
@@ -418,20 +530,26 @@ func (h *holder) giveBack(w *window) *Error {
 		// This process may be a copy, which does not know what the other one used: the worker ID rests.
 		used.timestamp = -1
 	}
-	body := h.body(w, used)
-	if !h.jumpedAhead {
-		body["until"] = used.until
+	body := func(now int64) object {
+		body := h.telling(w, used, now)
+		if !h.jumpedAhead && w.blocks == nil {
+			body["until"] = used.until
+		}
+		return body
 	}
-	again := func(int64) object { return body }
 	path := fmt.Sprintf("/%d", w.workerID)
-	_, refused := h.call(always, always, "POST", path+"/release", again, h.receipt, noTimeLimit, nil)
+	_, refused := h.call(always, always, "POST", path+"/release", body, h.receipt, noTimeLimit, nil)
 	if refused != nil && refused.Code == "NOT_FOUND" {
 		// A daemon of a version before has the DELETE alone.
-		_, refused = h.call(always, always, "DELETE", path, again, h.receipt, noTimeLimit, nil)
+		_, refused = h.call(always, always, "DELETE", path, body, h.receipt, noTimeLimit, nil)
 	}
 	if refused != nil && refused.Code == "LEASE_LOST" {
 		if _, _, isDoubtful := h.doubt(refused, w); isDoubtful {
 			h.tell(refused, w)
+		}
+		if w.blocks != nil {
+			// Nothing rests.
+			return nil
 		}
 	}
 	return refused
@@ -479,8 +597,18 @@ func (h *holder) call(ctx, repeating context.Context, method, path string, body 
 	return h.daemons.call(ctx, repeating, call{method, "/v1/" + h.options.Namespace + "/leases" + path, body, proof, read}, atMost)
 }
 
-// body has what each request of a lease has, and what was used.
-func (h *holder) body(w *window, used usage) object {
+// telling is the body of a request that tells what was used. Of a borrowed lease its lender knows that.
+func (h *holder) telling(w *window, used usage, now int64) object {
+	body := h.body(w)
+	body["now"] = now
+	if used.timestamp >= 0 && w.blocks == nil {
+		body["lastTimestamp"], body["lastSequence"] = used.timestamp, used.sequence
+	}
+	return body
+}
+
+// body has what each request of a lease has.
+func (h *holder) body(w *window) object {
 	body := object{"token": h.token, "fence": w.fence}
 	if h.turn != "" {
 		body["turn"] = h.turn
@@ -491,9 +619,6 @@ func (h *holder) body(w *window, used usage) object {
 	if len(h.sentTurns) > 0 {
 		body["sentTurns"] = h.sentTurns
 	}
-	if used.timestamp >= 0 {
-		body["lastTimestamp"], body["lastSequence"] = used.timestamp, used.sequence
-	}
 	return body
 }
 
@@ -502,16 +627,18 @@ type grant struct {
 	lease      Lease
 	layout     *Layout
 	renewAfter time.Duration
+	isShared   bool
 }
 
 func (h *holder) readGrant(answer object) (grant, error) {
-	if answer["shared"] == true {
+	isShared, isTold := answer["shared"].(bool)
+	if isShared && !h.options.Borrow {
 		// Its window is used by others, too.
 		return grant{}, refusal("CONFIG_INVALID", "This address lends a lease that others use, too; name a daemon in its place.")
 	}
 	var numbers reader
 	lease := Lease{numbers.of(answer, "workerId"), numbers.of(answer, "fence"), numbers.of(answer, "from"), numbers.of(answer, "until")}
-	given := grant{lease: lease, renewAfter: milliseconds(numbers.of(answer, "renewAfterMs"))}
+	given := grant{lease: lease, renewAfter: milliseconds(numbers.of(answer, "renewAfterMs")), isShared: isShared}
 	text, err := answer.text("layout")
 	if err == nil {
 		err = numbers.err
@@ -523,12 +650,26 @@ func (h *holder) readGrant(answer object) (grant, error) {
 		return grant{}, err
 	}
 	known := h.knownLayout()
-	isShared := answer["shared"] != nil && answer["shared"] != false
 	switch {
-	case isShared || answer["token"] != h.token || given.layout.String() != text || lease.From > lease.Until:
+	case !isTold && answer["shared"] != nil || answer["token"] != h.token || given.layout.String() != text || lease.From > lease.Until:
 		return grant{}, fmt.Errorf("it grants the lease of another claim")
 	case lease.WorkerID > given.layout.maxWorkerID || known != nil && known.String() != text:
 		return grant{}, fmt.Errorf("it grants worker ID %d of %s to a claim of %v", lease.WorkerID, text, known)
+	}
+	return given, nil
+}
+
+// readBlocks reads the blocks of each span, as bits.
+func readBlocks(answer object, spans, blocks int64) ([]int64, error) {
+	listed, isList := answer["blocks"].([]any)
+	if !isList || int64(len(listed)) > spans {
+		return nil, fmt.Errorf("its `blocks` is no list of %d spans", spans)
+	}
+	given := make([]int64, len(listed))
+	for i, one := range listed {
+		if given[i] = wholeOf(one); given[i] < 0 || given[i] > mask(int(blocks)) {
+			return nil, fmt.Errorf("its `blocks` has what are no bits of %d blocks", blocks)
+		}
 	}
 	return given, nil
 }
@@ -606,6 +747,13 @@ func (h *holder) differenceOfClocks() time.Duration {
 		}
 	}
 	return best
+}
+
+func (h *holder) notLent() *Error {
+	e := refusal("CONFIG_INVALID", "The registry lends no lease of namespace `%s`; start its daemon with `--lend`, or leave `borrow` out to lease "+
+		"a worker ID for this process alone.", h.options.Namespace)
+	e.lendsNone = true
+	return e
 }
 
 func (h *holder) closedError() *Error {

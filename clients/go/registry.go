@@ -28,10 +28,20 @@ var (
 type registry struct {
 	daemons          []*daemon
 	namespace, token string
+	borrow           bool
 }
 
-// readRegistry reads http://HOST:PORT or https://…, several of them separated by commas, or unix:PATH. Its query takes namespace and token, and
-// with https tlsCa, tlsCert and tlsKey: PEM files. Error: CONFIG_INVALID.
+// shown is the addresses, as messages show them.
+func (r *registry) shown() string {
+	var all []string
+	for _, one := range r.daemons {
+		all = append(all, one.shown)
+	}
+	return strings.Join(all, ", ")
+}
+
+// readRegistry reads http://HOST:PORT or https://…, several of them separated by commas, or unix:PATH. Its query takes namespace, token and
+// borrow, and with https tlsCa, tlsCert and tlsKey: PEM files. Error: CONFIG_INVALID.
 func readRegistry(text string) (*registry, error) {
 	listed, query, _ := strings.Cut(text, "?")
 	scheme, rest, _ := strings.Cut(listed, ":")
@@ -49,9 +59,13 @@ func readRegistry(text string) (*registry, error) {
 	}
 	settings, err := readQuery(query)
 	if err != nil {
-		return nil, invalid("to have in its query only namespace, token, tlsCa, tlsCert and tlsKey, each once")
+		return nil, invalid("to have in its query only namespace, token, borrow, tlsCa, tlsCert and tlsKey, each once")
 	}
-	read := &registry{namespace: settings["namespace"], token: settings["token"]}
+	borrow, isThere := settings["borrow"]
+	if isThere && borrow != "true" && borrow != "false" {
+		return nil, expected("borrow", "in the query of `registry` to be true or false", borrow)
+	}
+	read := &registry{namespace: settings["namespace"], token: settings["token"], borrow: borrow == "true"}
 	secure, err := readTLS(settings["tlsCa"], settings["tlsCert"], settings["tlsKey"])
 	if err != nil {
 		return nil, err
@@ -101,7 +115,7 @@ func readQuery(query string) (map[string]string, error) {
 		value, err := url.PathUnescape(value)
 		_, isTwice := settings[name]
 		switch name {
-		case "namespace", "token", "tlsCa", "tlsCert", "tlsKey":
+		case "namespace", "token", "borrow", "tlsCa", "tlsCert", "tlsKey":
 		default:
 			isTwice = true
 		}

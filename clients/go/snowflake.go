@@ -31,6 +31,8 @@ const (
 	look      = 10 * time.Millisecond
 	aDay      = 24 * time.Hour
 	waitAwake = time.Millisecond
+	// Default of ClaimTimeout with Borrow.
+	borrowTimeout = 15 * time.Second
 )
 
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
@@ -43,11 +45,16 @@ type Options struct {
 	Token string
 	// Layout is a preset or a notation: ParseLayout. Default: the namespace's.
 	Layout string
-	// ClaimTimeout is how long a claim waits for a free worker ID, up to 1 day. Default: it does not wait.
+	// Borrow shares the worker ID of a daemon with --lend with up to 23 other processes. Default: the registry's ?borrow=, or false: the worker ID
+	// is this process's alone.
+	Borrow bool
+	// ClaimTimeout is how long a claim waits for a free worker ID, up to 1 day. Default: it does not wait; with Borrow 15 s, since the place of a
+	// process that has ended stays taken for 10 s. A negative one: it does not wait.
 	ClaimTimeout time.Duration
 	// OperationTimeout is of one call, over all daemons, 1 ms to 1 day. Default: 5 s.
 	OperationTimeout time.Duration
-	// MaxWait is how long Next waits for the clock or for a renewal, up to 1 day. Default: 500 ms; a negative one: it does not wait.
+	// MaxWait is how long Next waits for the clock, for a renewal or for blocks of a borrowed lease, up to 1 day. Default: 500 ms; a negative one: it
+	// does not wait.
 	MaxWait time.Duration
 	// Instance is a name for this process that the registry shows. Default: none.
 	Instance string
@@ -89,6 +96,10 @@ func newSnowflake(url string, o Options, clocks *clocks) (*Snowflake, error) {
 	if !namespaceName.MatchString(o.Namespace) {
 		return nil, expected("Namespace", "to match "+namespaceName.String(), o.Namespace)
 	}
+	if o.Borrow = o.Borrow || read.borrow; o.Borrow && len(read.daemons) > 1 {
+		return nil, refusal("CONFIG_INVALID", "Expected `registry` to be one daemon's address, such as unix:/run/snowlease/daemon.sock, "+
+			"since `borrow` asks to borrow its lease, got `%s`; name the daemon, or leave `borrow` out.", read.shown())
+	}
 	if o.Token, err = tokenOf(firstOf(o.Token, read.token, os.Getenv("SNOWLEASE_TOKEN"))); err != nil {
 		return nil, err
 	}
@@ -98,6 +109,10 @@ func newSnowflake(url string, o Options, clocks *clocks) (*Snowflake, error) {
 			return nil, err
 		}
 	}
+	if o.Borrow && o.ClaimTimeout == 0 {
+		o.ClaimTimeout = borrowTimeout
+	}
+	o.ClaimTimeout = max(0, o.ClaimTimeout)
 	if o.OperationTimeout == 0 {
 		o.OperationTimeout = 5 * time.Second
 	}
@@ -124,8 +139,8 @@ func newSnowflake(url string, o Options, clocks *clocks) (*Snowflake, error) {
 	return s, nil
 }
 
-// Next makes an ID that no other generator makes, 1 to 2^63-1. It claims the worker ID at the first call, and waits up to MaxWait for the clock or
-// a renewal. ctx bounds waiting alone: an ID that is at hand is returned, and a claim that is under way goes on for the next caller.
+// Next makes an ID that no other generator makes, 1 to 2^63-1. It claims the worker ID at the first call and after a loss, up to ClaimTimeout where
+// none is free, and waits up to MaxWait for the clock or for its daemon. ctx bounds waiting alone: an ID that is at hand is returned, and a claim that is under way goes on for the next caller.
 //
 // An error is an *Error; where ctx ended, it wraps that of ctx, too.
 func (s *Snowflake) Next(ctx context.Context) (int64, error) {
@@ -168,7 +183,8 @@ func (s *Snowflake) closed() *holder {
 	return s.holder
 }
 
-// Lease returns the claim whose IDs Next makes now; nil before the first one, after a loss, and once it is closed.
+// Lease returns the claim whose IDs Next makes now; nil before the first one, after a loss, and once it is closed. With Options.Borrow its worker ID
+// is not this process's alone: its lender and other borrowers make IDs on it, too.
 func (s *Snowflake) Lease() *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,13 +226,19 @@ func (s *Snowflake) nextInTime(ctx context.Context) (int64, error) {
 // wait waits for what a refusal names, but not to its end: a lease that ends meanwhile is told at once.
 func (s *Snowflake) wait(ctx context.Context, refused *Error, end time.Time) error {
 	pause := refused.RetryAfter
+	if refused.look > 0 {
+		pause = refused.look
+	}
 	if pause == 0 {
 		pause = look
 	}
 	if !refused.Unavailable || pause > time.Until(end) {
 		return refused
 	}
-	if pause > waitAwake {
+	if refused.look > 0 {
+		// Not awake: the daemon that gives blocks may need this processor.
+		sleep(ctx, pause)
+	} else if pause > waitAwake {
 		sleep(ctx, min(pause-waitAwake, look))
 	} else {
 		// A timer would sleep through the next tick.

@@ -3,13 +3,14 @@ package snowlease
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
 	"time"
 )
 
-// What every client has to do alike. These need no other files than layout.go, encoding.go, window.go and errors.go.
+// What every client has to do alike. These need no other files than layout.go, encoding.go, window.go, blocks.go and errors.go.
 
 func readVectors(t *testing.T, name string, into any) {
 	t.Helper()
@@ -315,6 +316,124 @@ func TestClockVectors(t *testing.T) {
 				default:
 					t.Fatal(step.Do)
 				}
+			}
+		})
+	}
+}
+
+func TestBlockLayoutVectors(t *testing.T) {
+	var vectors struct {
+		Layouts []struct {
+			Text                            string
+			Ticks, Blocks, Sequences, Ahead int64
+			Spans                           []struct{ At, Span int64 }
+		}
+	}
+	readVectors(t, "blocks", &vectors)
+	if len(vectors.Layouts) == 0 {
+		t.Error("too few")
+	}
+	for _, given := range vectors.Layouts {
+		l := parse(t, given.Text)
+		d := divisionOf(l)
+		got := []int64{d.ticks, d.blocks, 1 << d.sizeBits, d.ahead}
+		expectEqual(t, given.Text, got, []int64{given.Ticks, given.Blocks, given.Sequences, given.Ahead})
+		for _, at := range given.Spans {
+			if span := d.spanOf(l.tickOf(at.At)); span != at.Span {
+				t.Errorf("%s: %d is in span %d, not %d", given.Text, at.At, span, at.Span)
+			}
+		}
+	}
+}
+
+type wantsJSON struct{ First, Spans, Blocks, Held int64 }
+
+func TestBlockVectors(t *testing.T) {
+	type grantJSON struct{ Clock, WorkerID, Fence, From, Until int64 }
+	var vectors struct {
+		Scripts []struct {
+			Why, Layout string
+			Grant       grantJSON
+			Steps       []struct {
+				grantJSON
+				Do, ID  string
+				Refused *struct {
+					Code         string
+					RetryAfterMs int64
+				}
+				Wants  *wantsJSON
+				First  int64
+				Blocks []int64
+			}
+		}
+	}
+	readVectors(t, "blocks", &vectors)
+	if len(vectors.Scripts) == 0 {
+		t.Error("too few")
+	}
+	for _, script := range vectors.Scripts {
+		t.Run(script.Why, func(t *testing.T) {
+			l, clock := parse(t, script.Layout), &scriptedClock{ms: script.Grant.Clock}
+			begin := func(given grantJSON) *window {
+				return newBorrowed(l, Lease{given.WorkerID, given.Fence, given.From, given.Until}, clock.clocks(), clock.ms)
+			}
+			w := begin(script.Grant)
+			// Those without an answer, with the claim to which they belong.
+			type openRequest struct {
+				of    *window
+				asked blocksRequest
+			}
+			var open []openRequest
+			send := func(asked blocksRequest) *wantsJSON {
+				open = append(open, openRequest{w, asked})
+				return &wantsJSON{asked.first, asked.spans, asked.blocks, asked.held}
+			}
+			if script.Steps[0].Do == "given" {
+				send(w.prefetch())
+			}
+			for at, step := range script.Steps {
+				clock.ms = step.Clock
+				var wants *wantsJSON
+				switch step.Do {
+				case "next":
+					id := w.take()
+					if step.Refused == nil {
+						if strconv.FormatInt(id, 10) != step.ID {
+							t.Errorf("step %d: %d, not %s", at, id, step.ID)
+						}
+					} else if why := w.refusal(); id != none || why == nil || why.Code != step.Refused.Code || why.RetryAfter != milliseconds(step.Refused.RetryAfterMs) {
+						t.Errorf("step %d: %d, %+v; not %+v", at, id, why, *step.Refused)
+					}
+					select {
+					case asked := <-w.blocks.wanted:
+						wants = send(asked)
+					default:
+					}
+				case "prefetch":
+					if asked := w.prefetch(); asked.spans > 0 {
+						wants = send(asked)
+					}
+				case "given":
+					if open[0].of.fence != step.Fence || open[0].asked.first != step.First {
+						t.Errorf("step %d: %+v is not what is answered", at, open[0])
+					}
+					open[0].of.blocks.answered(open[0].asked, step.Blocks, nil)
+					open = open[1:]
+				case "silent":
+					open[0].of.blocks.answered(open[0].asked, nil, unavailable("REGISTRY_UNAVAILABLE", 0, "silent"))
+					open = open[1:]
+				case "renewed":
+					w.renewed(step.From, step.Until)
+				case "lost":
+					w.end(unavailable("LEASE_EXPIRED", 0, "lost"))
+				case "granted":
+					w = begin(step.grantJSON)
+				case "close":
+					w.end(refusal("LEASE_LOST", "closed"))
+				default:
+					t.Fatal(step.Do)
+				}
+				expectEqual(t, fmt.Sprintf("step %d wants", at), wants, step.Wants)
 			}
 		})
 	}

@@ -45,6 +45,9 @@ window is the window [from, until) of one claim, tick by tick: which IDs its hol
 One number, the state, has the newest tick and how many of its sequences are taken. An ID is taken by one compare-and-set of it, and by nothing
 else. So whatever changes the state, such as a raised `from` or the end of the claim, decides for each goroutine in the middle of take whether
 its ID still counts; and the state that an end finds covers each ID that any goroutine got or will get.
+
+Of a borrowed lease the state counts the sequences of the blocks of the tick, in the order in which these came: more may come behind them, but the
+same count always means the same sequence.
 */
 type window struct {
 	layout          *Layout
@@ -57,6 +60,8 @@ type window struct {
 	countBits       int
 	countMask       int64
 	lastTick        int64
+	// Of a borrowed lease; nil: each sequence is this holder's.
+	blocks *blocks
 	// The wall clock as it was read last.
 	seen atomic.Pointer[reading]
 	// The first tick that ends behind the window, or behind the life of the layout. It only grows.
@@ -84,11 +89,19 @@ type window struct {
 type reading struct {
 	ms, tick int64
 	holds    time.Duration
+	blocks   []int64 // of the tick, of a borrowed lease: those that there were at that time
 }
 
 // usage is what a holder used: its newest tick, Unix ms, with the highest sequence in it, and the end of what it used. timestamp -1: no ID.
 type usage struct {
 	until, timestamp, sequence int64
+}
+
+// newBorrowed makes the window of a share of a lease. Its holder has no blocks yet.
+func newBorrowed(layout *Layout, lease Lease, clocks *clocks, granted int64) *window {
+	w := newWindow(layout, lease, clocks, granted)
+	w.blocks = newBlocks(layout)
+	return w
 }
 
 // newWindow makes that of a claim. granted: the wall clock at the grant, Unix ms.
@@ -162,14 +175,18 @@ func (w *window) takeOf(before int64, now *reading) int64 {
 	if now.ms > w.newestClock.Load() {
 		w.newestClock.Store(now.ms)
 	}
-	sequence := int64(0)
+	taken := int64(0)
 	if now.tick == newest {
-		sequence = before & w.countMask
+		taken = before & w.countMask
+	}
+	sequence := taken
+	if w.blocks != nil {
+		sequence = w.blocks.sequence(now.blocks, taken)
 	}
 	if sequence > w.maxSequence {
 		return none
 	}
-	if !w.state.CompareAndSwap(before, now.tick<<w.countBits+sequence+1) {
+	if !w.state.CompareAndSwap(before, now.tick<<w.countBits+taken+1) {
 		return again
 	}
 	if id := now.tick<<w.timestampShift | w.worker | sequence<<w.sequenceShift; id != 0 {
@@ -187,7 +204,10 @@ func (w *window) read() *reading {
 	ms := wall.UnixMilli()
 	tick := w.layout.tickOf(ms)
 	left := milliseconds(min(w.layout.timeOf(tick+1)-ms, longestTrust.Milliseconds())) - time.Duration(wall.Nanosecond()%int(time.Millisecond))
-	now := &reading{ms, tick, elapsed + left}
+	now := &reading{ms: ms, tick: tick, holds: elapsed + left}
+	if w.blocks != nil {
+		now.blocks = w.blocks.of(tick)
+	}
 	w.seen.Store(now)
 	return now
 }
@@ -220,10 +240,18 @@ func (w *window) refusal() *Error {
 			e.Message += " The last one did not: " + w.trouble.Error()
 		}
 		return e
-	case tick > newest || before&w.countMask <= w.maxSequence:
-		return nil
+	}
+	taken := int64(0)
+	if tick == newest {
+		taken = before & w.countMask
 	}
 	wait := l.timeOf(tick+1) - wall
+	if w.blocks != nil {
+		return w.blocks.refusal(tick, taken, milliseconds(wait))
+	}
+	if taken <= w.maxSequence {
+		return nil
+	}
 	return unavailable("SEQUENCE_EXHAUSTED", milliseconds(wait), "Each of the %d sequences of this tick is used; try again in %d ms.", w.maxSequence+1, wait)
 }
 
@@ -266,7 +294,12 @@ func (w *window) giveUpBefore(clock int64) {
 	w.raise(min(clock, w.until))
 }
 
-// usage is what was used so far.
+// prefetch is the request for blocks of the next spans.
+func (w *window) prefetch() blocksRequest {
+	return w.blocks.prefetch(w.layout.tickOf(w.clocks.ms()), w.state.Load()>>w.countBits)
+}
+
+// usage is what was used so far. Of a borrowed lease its lender knows that.
 func (w *window) usage() usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()

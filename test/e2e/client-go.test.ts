@@ -3,7 +3,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { until } from "../support/cli.ts";
-import { testHolders } from "../support/client-holders.ts";
+import { testBorrowers } from "../support/client-borrowers.ts";
+import { type HolderPrograms, testHolders } from "../support/client-holders.ts";
 import { ClientSandbox } from "../support/client-sandbox.ts";
 import { expectAudited } from "../support/examples.ts";
 import { go, goClient, goPrograms, hasGo } from "../support/go/go.ts";
@@ -24,7 +25,7 @@ describe.skipIf(!hasGo("gcc"))("the Go client", { timeout: 300_000 }, () => {
 
   test("is formatted, vetted, and needs no other module", () => {
     const format = join(go(goClient, "env", "GOROOT").trim(), "bin/gofmt");
-    const folders = [".", "../../test/support/go", "../../bench/clients/go"];
+    const folders = [".", "../../test/support/go", "../../bench/clients/go", "../../prove/clients/go"];
     const formatted = spawnSync(format, ["-l", ...folders], { cwd: goClient, encoding: "utf8" });
     expect(formatted).toMatchObject({ status: 0, stdout: "", stderr: "" });
     go(goClient, "vet", "./...");
@@ -54,13 +55,15 @@ describe.skipIf(!hasGo("gcc"))("the Go client", { timeout: 300_000 }, () => {
     expect((await sandbox.workers("orders")).map(({ clean }) => clean)).toEqual([true]);
   });
 
-  testHolders(() => ({
+  const holders = (): HolderPrograms => ({
     sandbox,
     ids: (count, msBetween = 0) => [join(programs, "ids"), String(count), String(msBetween)],
     crew: [join(programs, "crew"), "8", "5000"],
     crewIds: 8 * 5000,
     terminated: 0,
-  }));
+  });
+  testHolders(holders);
+  testBorrowers(holders);
 
   test("reaches a daemon by a socket", async () => {
     const path = join(sandbox.work, "daemon.sock");

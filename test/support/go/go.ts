@@ -32,8 +32,12 @@ export function hasGo(...programs: readonly string[]): boolean {
 
 /** Runs `go` in a folder; it has to succeed. */
 export function go(folder: string, ...args: readonly string[]): string {
-  const { status, stdout, stderr } = spawnSync("go", args, { cwd: folder, env: goEnvironment, encoding: "utf8" });
-  if (status !== 0) throw new Error(`go ${args.join(" ")}: ${stdout}${stderr}`);
+  const { error, status, stdout, stderr } = spawnSync("go", args, {
+    cwd: folder,
+    env: goEnvironment,
+    encoding: "utf8",
+  });
+  if (error !== undefined || status !== 0) throw new Error(`go ${args.join(" ")}: ${error ?? `${stdout}${stderr}`}`);
   return stdout;
 }
 
