@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type WallClock, withoutSnowlease } from "../test/support/holder.ts";
 import { wallClock } from "./clock.ts";
@@ -13,8 +14,17 @@ export interface CrewOptions {
   readonly maker: string;
   /** What a holder passes to snowlease(). */
   optionsOf(holder: number): object;
+  /** The program of this holder, where it is not holder.mjs. */
+  clientOf?(holder: number): ClientProgram | undefined;
   /** For the logs. */
   readonly folder: string;
+}
+
+/** A holder in another language: clients/README.md has what it is passed, and what it writes. */
+export interface ClientProgram {
+  readonly language: string;
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
 }
 
 /** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
@@ -22,8 +32,9 @@ const [bulk, pause] = [256, 3];
 /** For a holder that was asked to end, or for a copy of itself, ms. */
 const patience = 10_000;
 const lookEvery = 50;
+const holderCommand = [process.execPath, join(import.meta.dirname, "holder.mjs")];
 
-/** What a holder tells: how many IDs it has made, and all that a copy of it needs, where it was asked for that. */
+/** What a holder tells in a line: how many IDs it has made, or all that a copy of it needs, where it was asked for that. */
 interface Told {
   readonly made: number;
   /** null where it cannot be told at the moment. */
@@ -54,6 +65,13 @@ export class Crew {
   /** As far as they told. */
   get made(): number {
     return this.#all.reduce((sum, { made }) => sum + made, 0);
+  }
+
+  /** The logs by the language of their holders. */
+  get logsByLanguage(): ReadonlyMap<string, readonly string[]> {
+    const found = new Map<string, string[]>();
+    for (const { language, logs } of this.#all) found.set(language, [...(found.get(language) ?? []), ...logs]);
+    return found;
   }
 
   get #all(): readonly Place[] {
@@ -121,29 +139,48 @@ class Place {
     return this.#before + this.#now;
   }
 
+  get language(): string {
+    return this.#client?.language ?? "Node";
+  }
+
+  get #client(): ClientProgram | undefined {
+    return this.#options.clientOf?.(this.#holder);
+  }
+
   /** Starts a life, and waits until its program is loaded: what strikes it before would strike nothing. */
   async boot(): Promise<void> {
     const { maker, folder } = this.#options;
     const name = this.#copy === undefined ? `life-${this.logs.length + 1}` : `copy-${this.#copy}`;
     const log = join(folder, `holder-${this.#holder}-${name}`);
     const isCopy = this.#copy !== undefined;
-    const task = { maker, options: this.#options.optionsOf(this.#holder), log, bulk, pause, isCopy };
+    const options = this.#options.optionsOf(this.#holder);
+    const client = this.#client;
     // It may be killed before it comes to write anything.
     for (const end of ["ids", "facts"]) writeFileSync(`${log}.${end}`, "");
     const words = openSync(`${log}.stderr`, "w");
     // Dies with this process, however that ends, stopped or not.
-    const args = ["--pdeathsig", "KILL", process.execPath, join(import.meta.dirname, "holder.mjs")];
-    const child = spawn("setpriv", [...args, JSON.stringify(task)], {
-      env: { ...withoutSnowlease(), ...this.clock?.environment },
-      stdio: ["ignore", words, words, "ipc"],
+    const command =
+      client === undefined
+        ? [...holderCommand, JSON.stringify({ maker, options, log, bulk, pause, isCopy })]
+        : [...client.command, ...textsOf({ ...options, log, bulk, pause, clock: this.clock?.file ?? "" })];
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...command], {
+      env: { ...withoutSnowlease(), ...(client?.environment ?? this.clock?.environment) },
+      stdio: ["pipe", "pipe", words],
     });
     closeSync(words);
     this.#before += this.#now;
     this.#now = 0;
     this.logs.push(log);
     this.#child = child;
-    child.on("message", ({ made }: Told) => {
-      if (this.#child === child) this.#now = made;
+    const { stdin, stdout } = child;
+    if (stdin === null || stdout === null) throw new Error("A holder was started without its pipes.");
+    // It may end before it reads all.
+    stdin.on("error", () => undefined);
+    const lines = createInterface({ input: stdout });
+    lines.on("line", (line) => {
+      const told = JSON.parse(line) as Told;
+      if (this.#child === child) this.#now = told.made;
+      if (told.image !== undefined) child.emit("image", told.image);
     });
     child.on("error", () => undefined);
     child.on("exit", (code, signal) => {
@@ -151,7 +188,7 @@ class Place {
       this.crashes.push(`${log} ended by itself (${signal ?? code}): ${readFileSync(`${log}.stderr`, "utf8").trim()}`);
       if (!isCopy) void this.boot();
     });
-    await Promise.race([once(child, "message"), once(child, "exit")]);
+    await Promise.race([once(lines, "line"), once(child, "exit")]);
   }
 
   /** What another process needs to go on as this one; undefined where this one holds nothing. */
@@ -161,24 +198,17 @@ class Place {
     const exit = child && once(child, "exit").then(() => undefined);
     exit?.catch(() => undefined);
     while (child !== undefined && child === this.#child && child.exitCode === null && performance.now() < end) {
-      const answer = new Promise<Told>((resolve) => {
-        const listen = (told: Told): void => {
-          if (told.image === undefined) return;
-          child.off("message", listen);
-          resolve(told);
-        };
-        child.on("message", listen);
-      });
-      child.send({ copied: number }, () => undefined);
-      const told = await Promise.race([answer, exit]);
-      if (told?.image) return told.image;
+      const answer = once(child, "image") as Promise<[image: object | null]>;
+      tell(child, { copied: number });
+      const [image] = (await Promise.race([answer, exit])) ?? [];
+      if (image) return image;
       await sleep(lookEvery);
     }
     return undefined;
   }
 
   send(message: object): void {
-    this.#child?.send(message, () => undefined);
+    if (this.#child !== undefined) tell(this.#child, message);
   }
 
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
@@ -193,7 +223,7 @@ class Place {
   /** Lets it give its worker ID back; one that takes too long is killed. */
   async close(): Promise<void> {
     await this.#end((child) => {
-      child.send({}, () => undefined);
+      tell(child, {});
       void sleep(patience, undefined, { ref: false }).then(() => child.kill("SIGKILL"));
     });
   }
@@ -206,4 +236,13 @@ class Place {
     how(child);
     await exit;
   }
+}
+
+function textsOf(task: object): string[] {
+  return Object.entries(task).map((pair) => pair.join("="));
+}
+
+/** A line; `{}`: give the worker ID back, and end. */
+function tell(child: ChildProcess, message: object): void {
+  child.stdin?.write(`${JSON.stringify(message)}\n`);
 }

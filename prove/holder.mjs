@@ -2,6 +2,7 @@
 // It goes by the built library, as a program of anybody's would; `maker` names another way of making IDs, to see that one fail.
 
 import { openSync, writeSync } from "node:fs";
+import { createInterface } from "node:readline";
 
 const { maker, options, log, bulk, pause, isCopy } = JSON.parse(process.argv[2]);
 const { open } = await import(`./${maker}.mjs`);
@@ -76,11 +77,18 @@ async function end() {
 function copy(number) {
   const image = generator?.image?.();
   if (image !== undefined) note({ copied: { number, pending: image.pending } });
-  process.send({ made, image: image ?? null });
+  tell({ made, image: image ?? null });
 }
 
-process.on("disconnect", () => process.exit());
-process.on("message", ({ copied, image }) => {
+/** A line for the crew. */
+function tell(words) {
+  process.stdout.write(`${JSON.stringify(words)}\n`);
+}
+
+const commands = createInterface({ input: process.stdin });
+commands.on("close", () => process.exit());
+commands.on("line", (line) => {
+  const { copied, image } = JSON.parse(line);
   if (image !== undefined) {
     note({ copied: { number: copied, pending: image.pending } });
     void boot(image);
@@ -89,8 +97,8 @@ process.on("message", ({ copied, image }) => {
 });
 setInterval(() => {
   note({ errors });
-  process.send({ made });
+  tell({ made });
 }, noteEvery);
 
-process.send({ made });
+tell({ made });
 if (!isCopy) await boot();

@@ -1,8 +1,9 @@
 // `npm run prove`: real processes on real servers under a seeded nemesis, and a check of every ID that they made. See README.md here.
 
-import { keepWorkplace } from "./workplace.ts";
+import { keepWorkplace, workplace } from "./workplace.ts";
 import { parseArgs } from "node:util";
 import { clocksMissing } from "../test/support/holder.ts";
+import { makeClientPrograms } from "./clients.ts";
 import { ProgressLine } from "./progress.ts";
 import { findOut, isFoundOut, naiveMakers } from "./naive.ts";
 import { commandOf, isFlawed, type Outcome, prove, type RunOptions } from "./prove.ts";
@@ -23,6 +24,7 @@ Puts real processes on real servers under a seeded nemesis, and checks that no I
   --rate N          faults of holders and networks a second (5)
   --restores        puts the store back to older copies of itself: IDs may come twice until the holder in question is told, and no longer
   --copies          copies holders with all that they have: the same, until one of the two is told
+  --clients         holders in Python, Java and Go beside those of Node, on the registries that have a daemon: default: both
   --naive           runs makers that are wrong in one thing: each has to be found out
   --help            shows this`;
 
@@ -31,7 +33,10 @@ if (values.help) {
   console.log(help);
   process.exit(0);
 }
-const asked = values.registry?.flatMap((names) => names.split(",")) ?? stages.map(({ name }) => name);
+const known = stages.filter(({ hasDaemon }) => hasDaemon === true || !values.clients);
+const asked = values.registry?.flatMap((names) => names.split(",")) ?? known.map(({ name }) => name);
+if (values.clients && (values.restores || values.copies || values.naive))
+  usage("Expected --clients without --restores, --copies and --naive: they need holders of Node");
 const options = {
   minutes: number("minutes", values.minutes, 0.1, 10_000),
   seed: number("seed", values.seed, 0, 2 ** 32 - 1),
@@ -39,17 +44,18 @@ const options = {
   rate: number("rate", values.rate, 0.1, 100),
   restores: values.restores,
   copies: values.copies,
+  clients: values.clients ? makeClientPrograms(workplace, skipped) : undefined,
 };
 
 const chosen = asked.map((name) => {
   return (
-    stages.find((stage) => stage.name === name) ??
-    usage(`No registry is named ${name}: ${stages.map((stage) => stage.name).join(", ")}`)
+    known.find((stage) => stage.name === name) ??
+    usage(`No registry is named ${name}: ${known.map((stage) => stage.name).join(", ")}`)
   );
 });
-if (clocksMissing !== undefined) console.error(`SKIPPED: steps of clocks. ${clocksMissing}`);
+if (clocksMissing !== undefined) skipped(`steps of clocks. ${clocksMissing}`);
 const here = chosen.filter(({ name, missing }) => {
-  if (missing !== undefined) console.error(`SKIPPED: ${name}. ${missing}`);
+  if (missing !== undefined) skipped(`${name}. ${missing}`);
   return missing === undefined;
 });
 const isGood = values.naive ? await proveThatItCanFail(here) : await proveAll(here);
@@ -105,6 +111,10 @@ function tellFlaws(name: string, { findings, stuck, crashes, folder }: Outcome):
   console.log(`  again: ${commandOf(name, options)}`);
 }
 
+function skipped(what: string): void {
+  console.error(`SKIPPED: ${what}`);
+}
+
 function number(name: string, text: string, least: number, most: number): number {
   const value = Number(text);
   return value >= least && value <= most
@@ -123,6 +133,7 @@ function argumentsOrUsage() {
         rate: { type: "string", default: "5" },
         restores: { type: "boolean", default: false },
         copies: { type: "boolean", default: false },
+        clients: { type: "boolean", default: false },
         naive: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },

@@ -73,12 +73,13 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const size = 2;
-  const scene = await stage.start(size, folder);
+  const window = 1000;
+  const scene = await stage.start(size, folder, { pool, window });
   const optionsOf = (holder: number): object => ({
     registry: scene.url(holder),
     namespace,
     pool,
-    window: 1000,
+    window,
     operationTimeout: 1000,
     maxWait: 200,
     mode: "wall",

@@ -1,4 +1,4 @@
-import { chmodSync, cpSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, lstatSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { defaultLayout } from "../src/id/layout.ts";
 import { type HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
 import { check, type Incidents, type Verdict } from "./checker.ts";
-import { Crew } from "./crew.ts";
+import { type ClientProgram, Crew } from "./crew.ts";
 import { Nemesis } from "./nemesis.ts";
 import { type FaultKind, plan } from "./plan.ts";
 import { stuckIn } from "./pool.ts";
@@ -28,6 +28,8 @@ export interface RunOptions {
   readonly copies?: boolean | undefined;
   /** Another maker beside holder.mjs than the library as it is. */
   readonly maker?: string | undefined;
+  /** Programs in other languages: every second, third, … holder is one of these. */
+  readonly clients?: readonly ClientProgram[] | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
@@ -43,6 +45,8 @@ export interface Progress {
 /** What a run came to. */
 export interface Outcome extends Verdict {
   readonly faults: ReadonlyMap<FaultKind, number>;
+  /** How many IDs the holders of each language made. */
+  readonly languages: ReadonlyMap<string, number>;
   /** Worker IDs that nobody could have when all was over, and why not. */
   readonly stuck: readonly string[];
   /** Holders that ended by themselves, and their last words. */
@@ -69,25 +73,29 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
   chmodSync(folder, 0o755);
   const kept = join(keptLogs, basename(folder));
   const clock = ownClock();
-  const scene = await stage.start(holders, folder);
   // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed. More of them
   // are faster than the holders that an older copy does not know.
   const waiting = restores ? Math.ceil(holders / 3) : 1;
   const pool = { first: 0, last: holders - 1 - waiting };
+  const poolText = `${pool.first}-${pool.last}`;
+  const scene = await stage.start(holders, folder, { pool: poolText, window });
+  const programs = [undefined, ...(options.clients ?? [])];
+  // One in four goes ahead of the clock; of few of Node's, one in two.
+  const leadEvery = programs.length === 1 ? 4 : 2;
   const crew = new Crew({
     size: holders,
     maker,
     folder,
+    clientOf: (holder) => programs[holder % programs.length],
     optionsOf: (holder) => ({
       registry: scene.url(holder),
       namespace,
-      pool: `${pool.first}-${pool.last}`,
+      pool: poolText,
       window,
       operationTimeout: 1000,
       maxWait: 200,
       host: `machine-${holder}`,
-      // One in four goes ahead of the clock.
-      mode: holder % 4 === 3 ? "lead" : "wall",
+      mode: Math.floor(holder / programs.length) % leadEvery === leadEvery - 1 ? "lead" : "wall",
     }),
   });
   let flawed = true;
@@ -102,7 +110,8 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
     // A store that was put back has forgotten some of its history.
     const history = restores ? undefined : recordOf(scene);
     const verdict = await check(crew.logs, defaultLayout, history, faults.incidents);
-    const outcome = { ...verdict, faults: faults.done, stuck, crashes: crew.crashes, folder: kept };
+    const languages = new Map([...crew.logsByLanguage].map(([language, logs]) => [language, idsIn(logs)]));
+    const outcome = { ...verdict, languages, faults: faults.done, stuck, crashes: crew.crashes, folder: kept };
     flawed = isFlawed(outcome);
     if (flawed) writeFileSync(join(folder, "incidents.json"), JSON.stringify(faults.incidents));
     return outcome;
@@ -156,6 +165,10 @@ async function underFire(
   }
 }
 
+function idsIn(logs: readonly string[]): number {
+  return logs.reduce((sum, log) => sum + Math.floor(statSync(`${log}.ids`).size / BigUint64Array.BYTES_PER_ELEMENT), 0);
+}
+
 function impossibleOn({ servers, cut, failOver }: Scene): FaultKind[] {
   return [
     ...(clocksMissing === undefined ? [] : (["holder's clock stepped"] as const)),
@@ -176,7 +189,10 @@ export function recordOf({ registry, remembers }: Scene): ((workerId: number) =>
 }
 
 /** The command that does the same again. */
-export function commandOf(name: string, { minutes, seed, holders, rate, restores, copies }: RunOptions): string {
-  const more = `${restores ? " --restores" : ""}${copies ? " --copies" : ""}`;
+export function commandOf(
+  name: string,
+  { minutes, seed, holders, rate, restores, copies, clients }: RunOptions,
+): string {
+  const more = `${restores ? " --restores" : ""}${copies ? " --copies" : ""}${clients ? " --clients" : ""}`;
   return `npm run prove -- --registry ${name} --minutes ${minutes} --seed ${seed} --holders ${holders} --rate ${rate}${more}`;
 }

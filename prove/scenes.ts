@@ -35,8 +35,17 @@ export interface Stage {
   readonly missing?: string | undefined;
   /** Whether each holder has a way of its own to it, which can be cut. */
   readonly hasNetwork: boolean;
+  /** Whether holders reach it by HTTP, as those in other languages do. */
+  readonly hasDaemon?: boolean | undefined;
   /** For so many holders; the folder is for what it needs beside its servers. */
-  start(holders: number, folder: string): Promise<Scene>;
+  start(holders: number, folder: string, terms: LeaseTerms): Promise<Scene>;
+}
+
+/** What a daemon is set to, for holders that do not name it. */
+interface LeaseTerms {
+  readonly pool: string;
+  /** ms. */
+  readonly window: number;
 }
 
 /** A server of which the tests know how to start and kill it. */
@@ -84,8 +93,8 @@ export const stages: readonly Stage[] = [
     start: (holders) => onEtcd(holders, 3),
   },
   { name: "kubernetes", hasNetwork: true, missing: kubernetesMissing, start: onKubernetes },
-  { name: "daemon", hasNetwork: true, start: onDaemon },
-  { name: "daemons", hasNetwork: true, missing: redisMissing, start: onDaemons },
+  { name: "daemon", hasNetwork: true, hasDaemon: true, start: onDaemon },
+  { name: "daemons", hasNetwork: true, hasDaemon: true, missing: redisMissing, start: onDaemons },
 ];
 
 async function onSqlite(): Promise<Scene> {
@@ -280,10 +289,10 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
   };
 }
 
-async function onDaemon(holders: number, folder: string): Promise<Scene> {
+async function onDaemon(holders: number, folder: string, terms: LeaseTerms): Promise<Scene> {
   const file = await newRegistryFile();
   await init(file.registry);
-  const daemon = await daemonOn(file.url, folder);
+  const daemon = await daemonOn(file.url, folder, terms);
   const links = await linksTo([daemon.port], holders);
   return {
     url: (holder) => `http://127.0.0.1:${links[holder]?.[0]?.port}`,
@@ -300,14 +309,14 @@ async function onDaemon(holders: number, folder: string): Promise<Scene> {
 }
 
 /** Three daemons on one Redis, each of which has a link of its own to it. */
-async function onDaemons(holders: number, folder: string): Promise<Scene> {
+async function onDaemons(holders: number, folder: string, terms: LeaseTerms): Promise<Scene> {
   const redis = await RedisServer.start();
   const query = "?maxLag=0";
   const registry = await openRedis(redis.url(query));
   await init(registry);
   const behind = await linksTo([redis.port], 3);
   const daemons = await Promise.all(
-    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1s`, folder)),
+    behind.map((link) => daemonOn(`redis://127.0.0.1:${link[0]?.port}${query}&operationTimeout=1s`, folder, terms)),
   );
   const links = await linksTo(
     daemons.map(({ port }) => port),
@@ -374,9 +383,14 @@ async function clocked(server: Started, folder: string, ending: NodeJS.Signals =
   return serverOf(server, clock, ending);
 }
 
-async function daemonOn(registry: string, folder: string): Promise<Server & { readonly port: number }> {
+async function daemonOn(
+  registry: string,
+  folder: string,
+  { pool, window }: LeaseTerms,
+): Promise<Server & { readonly port: number }> {
   const clock = wallClock(folder);
-  let daemon = await startDaemonProcess(registry, 0, [], clock?.environment);
+  const flags = ["--pool", pool, "--window", `${window}ms`];
+  let daemon = await startDaemonProcess(registry, 0, flags, clock?.environment);
   const { port } = daemon;
   return {
     port,
@@ -388,7 +402,7 @@ async function daemonOn(registry: string, folder: string): Promise<Server & { re
       await daemon.end("SIGTERM");
     },
     async start() {
-      daemon = await startDaemonProcess(registry, port, [], clock?.environment);
+      daemon = await startDaemonProcess(registry, port, flags, clock?.environment);
     },
     clock,
   };

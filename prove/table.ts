@@ -20,6 +20,7 @@ export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
     row("leases", ({ leases }) => leases),
     row("refusals", ({ errors }) => sum(Object.values(errors))),
     row("IDs", ({ ids }) => ids),
+    ...languageRows(),
     ...courseRows("restores", "the first word after one", ({ restores }) => restores),
     ...courseRows("copies", "LEASE_LOST after one", ({ copies }) => copies),
     [],
@@ -27,6 +28,12 @@ export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
     row("worker IDs that stay stuck", ({ stuck }) => stuck.length),
     row("holders that ended by themselves", ({ crashes }) => crashes.length),
   ];
+  function languageRows(): string[][] {
+    const names = new Set(columns.flatMap(({ languages }) => [...languages.keys()]));
+    return names.size < 2
+      ? []
+      : [...names].map((name) => row(`IDs in ${name}`, ({ languages }) => languages.get(name) ?? 0));
+  }
   function courseRows(name: string, told: string, of: (outcome: Outcome) => Course): string[][] {
     if (columns.every((outcome) => of(outcome).count === 0)) return [];
     const times = (outcomes: readonly Outcome[]): string => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /** Where all that a run writes is, so that nothing stays behind it, however it ends; a database's own user passes through, too. */
-const workplace = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
+export const workplace: string = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
 chmodSync(workplace, 0o755);
 process.env["TMPDIR"] = workplace;
 

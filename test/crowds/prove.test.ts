@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { Crew } from "../../prove/crew.ts";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { languageNames, makeClientPrograms } from "../../prove/clients.ts";
+import { type ClientProgram, Crew } from "../../prove/crew.ts";
 import { findOut, isFoundOut, naiveMakers } from "../../prove/naive.ts";
 import { commandOf, prove } from "../../prove/prove.ts";
 import { stages } from "../../prove/scenes.ts";
@@ -26,6 +27,33 @@ describe.concurrent.each(stages)("$name under fire", (stage) => {
       expect(faults.size, again).toBeGreaterThan(0);
     },
   );
+});
+
+describe("holders of Node and in other languages in one pool", () => {
+  let folder: string;
+  let clients: readonly ClientProgram[];
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "snowlease-clients-"));
+    clients = makeClientPrograms(folder, (why) => {
+      if (process.env["CI"] !== undefined) throw new Error(why);
+      console.warn(`NOT RUN: holders in ${why}`);
+    });
+  }, timeout);
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test.each(stages.filter(({ hasDaemon }) => hasDaemon))("$name under fire", { timeout }, async (stage) => {
+    const holders = 2 * (1 + languageNames.length);
+    const run = { minutes: 0.3, holders, rate: 5, seed: Math.floor(Math.random() * 2 ** 32), clients };
+    const { findings, flaws, stuck, crashes, languages, folder } = await prove(stage, run);
+    const total = Object.values(flaws).reduce((sum, count) => sum + count, 0);
+    const again = `again: ${commandOf(stage.name, run)}; logs: ${folder}`;
+    expect({ findings, total, stuck, crashes }, again).toEqual({ findings: [], total: 0, stuck: [], crashes: [] });
+    expect(
+      [...languages.values()].every((ids) => ids > 0),
+      again,
+    ).toBe(true);
+    expect(languages.size, again).toBe(1 + clients.length);
+  });
 });
 
 const copied = ["sqlite", "redis", "postgres", "zookeeper", "etcd", "daemon"];

@@ -66,24 +66,25 @@ function newFolder(name: string): string {
 
 /** The wall clock of some holders: set back or forward while they run, as a real step would; the monotonic clock stays. */
 export class WallClock {
-  readonly #file: string;
+  /** Tells how far it is ahead, such as `+1.5s`. */
+  readonly file: string;
 
   /** @param folder for the file that tells its offset; default: one that goes with the test. */
   constructor(offsetSeconds = 0, folder: string = newFolder("clock")) {
-    this.#file = join(folder, "offset");
+    this.file = join(folder, "offset");
     this.set(offsetSeconds);
   }
 
   set(offsetSeconds: number): void {
-    const next = `${this.#file}.next`;
+    const next = `${this.file}.next`;
     writeFileSync(next, `${offsetSeconds < 0 ? "" : "+"}${offsetSeconds}s\n`);
-    renameSync(next, this.#file);
+    renameSync(next, this.file);
   }
 
   get environment(): Record<string, string> {
     return {
       LD_PRELOAD: faketime(),
-      FAKETIME_TIMESTAMP_FILE: this.#file,
+      FAKETIME_TIMESTAMP_FILE: this.file,
       FAKETIME_NO_CACHE: "1",
       FAKETIME_DONT_FAKE_MONOTONIC: "1",
     };
