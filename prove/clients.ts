@@ -21,7 +21,7 @@ const languages: Readonly<Record<string, (folder: string) => Omit<ClientProgram,
       .filter((name) => name.endsWith(".java") && !name.endsWith("module-info.java"))
       .map((name) => join(sources, name));
     const own = ["ProofHolder.java", "FakedClock.java"].map((name) => join(holders, name));
-    run("javac", ["--release", "11", "-d", folder, ...files, ...own]);
+    run("javac", ["-encoding", "UTF-8", "--release", "11", "-d", folder, ...files, ...own]);
     // As little as a few of them need beside each other.
     const options = ["-Xms64m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
     return { command: ["java", ...options, "-cp", folder, "ProofHolder"], environment: {} };

@@ -50,7 +50,7 @@ const options = {
 const chosen = asked.map((name) => {
   return (
     known.find((stage) => stage.name === name) ??
-    usage(`No registry is named ${name}: ${known.map((stage) => stage.name).join(", ")}`)
+    usage(`Expected --registry to be of ${known.map((stage) => stage.name).join(", ")}, got ${name}`)
   );
 });
 if (clocksMissing !== undefined) skipped(`steps of clocks. ${clocksMissing}`);

@@ -254,19 +254,36 @@ func usageOf(used usage, withUntil bool) usageJSON {
 	return given
 }
 
+type nextJSON struct {
+	ID      string
+	Refused *struct {
+		Code         string
+		RetryAfterMs int64
+	}
+}
+
+func expectNext(t *testing.T, step int, w *window, want nextJSON) {
+	t.Helper()
+	id := w.take()
+	if want.Refused == nil {
+		if strconv.FormatInt(id, 10) != want.ID {
+			t.Errorf("step %d: %d, not %s", step, id, want.ID)
+		}
+	} else if why := w.refusal(); id != none || why == nil || why.Code != want.Refused.Code || why.RetryAfter != milliseconds(want.Refused.RetryAfterMs) {
+		t.Errorf("step %d: %d, %+v; not %+v", step, id, why, *want.Refused)
+	}
+}
+
 func TestClockVectors(t *testing.T) {
 	var vectors struct {
 		Scripts []struct {
 			Why, Layout string
 			Grant       struct{ Clock, WorkerID, From, Until int64 }
 			Steps       []struct {
+				nextJSON
 				Clock, From, Until int64
-				Do, ID             string
-				Refused            *struct {
-					Code         string
-					RetryAfterMs int64
-				}
-				Sends, Gives *usageJSON
+				Do                 string
+				Sends, Gives       *usageJSON
 			}
 		}
 	}
@@ -291,14 +308,7 @@ func TestClockVectors(t *testing.T) {
 				}
 				switch step.Do {
 				case "next":
-					id := w.take()
-					if step.Refused == nil {
-						if strconv.FormatInt(id, 10) != step.ID {
-							t.Errorf("step %d: %d, not %s", at, id, step.ID)
-						}
-					} else if why := w.refusal(); id != none || why == nil || why.Code != step.Refused.Code || why.RetryAfter != milliseconds(step.Refused.RetryAfterMs) {
-						t.Errorf("step %d: %d, %+v; not %+v", at, id, why, *step.Refused)
-					}
+					expectNext(t, at, w, step.nextJSON)
 				case "renewed":
 					w.renewed(step.From, step.Until)
 				case "quarantine":
@@ -356,11 +366,8 @@ func TestBlockVectors(t *testing.T) {
 			Grant       grantJSON
 			Steps       []struct {
 				grantJSON
-				Do, ID  string
-				Refused *struct {
-					Code         string
-					RetryAfterMs int64
-				}
+				nextJSON
+				Do     string
 				Wants  *wantsJSON
 				First  int64
 				Blocks []int64
@@ -396,14 +403,7 @@ func TestBlockVectors(t *testing.T) {
 				var wants *wantsJSON
 				switch step.Do {
 				case "next":
-					id := w.take()
-					if step.Refused == nil {
-						if strconv.FormatInt(id, 10) != step.ID {
-							t.Errorf("step %d: %d, not %s", at, id, step.ID)
-						}
-					} else if why := w.refusal(); id != none || why == nil || why.Code != step.Refused.Code || why.RetryAfter != milliseconds(step.Refused.RetryAfterMs) {
-						t.Errorf("step %d: %d, %+v; not %+v", at, id, why, *step.Refused)
-					}
+					expectNext(t, at, w, step.nextJSON)
 					select {
 					case asked := <-w.blocks.wanted:
 						wants = send(asked)

@@ -12,6 +12,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicReference;
@@ -156,7 +157,7 @@ public final class ProofHolder {
             }
             if (lease != null) {
                 claims += isSame ? 0 : 1;
-                note(String.format(
+                note(String.format(Locale.ROOT,
                         "\"window\":{\"generation\":%d,\"workerId\":%d,\"fence\":%d,\"from\":%d,\"until\":%d,\"knownFrom\":%4$d}",
                         claims, lease.workerId(), lease.fence(), lease.from(), lease.until()));
             }
@@ -190,7 +191,7 @@ public final class ProofHolder {
     }
 
     private void note(String fact) throws IOException {
-        String line = String.format("{\"at\":%d,\"time\":%.3f,%s}%n", made, System.nanoTime() / 1e6, fact);
+        String line = String.format(Locale.ROOT, "{\"at\":%d,\"time\":%.3f,%s}%n", made, System.nanoTime() / 1e6, fact);
         factLog.write(line.getBytes(StandardCharsets.UTF_8));
     }
 

@@ -20,7 +20,17 @@ describe.skipIf(!hasJdk(11))("the Java client", () => {
     const classes = mkdtempSync(join(tmpdir(), "snowlease-java-"));
     onTestFinished(() => rmSync(classes, { recursive: true }));
     const files = readdirSync(sources).map((name) => join(sources, name));
-    run("javac", "--release", "11", "-d", classes, ...files, "src/test/java/io/snowlease/Vectors.java");
+    run(
+      "javac",
+      "-encoding",
+      "UTF-8",
+      "--release",
+      "11",
+      "-d",
+      classes,
+      ...files,
+      "src/test/java/io/snowlease/Vectors.java",
+    );
     expect(run("java", "-cp", classes, "io.snowlease.Vectors", "../../vectors")).toMatch(/^[1-9]\d* vectors hold\n$/);
   });
 });
