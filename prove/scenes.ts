@@ -57,7 +57,7 @@ interface Started {
 }
 
 /** What a write of a record is known by. */
-const writeOfSql = `UPDATE workerid_window_${namespace}`;
+const writeOfSql = new RegExp(`UPDATE workerid_window_${namespace}`);
 const quickReplicas = ["--repl-diskless-sync-delay", "0"];
 
 /** Every kind, from a file to several servers behind several daemons. */
@@ -147,7 +147,7 @@ async function oneServer(
   urlAt: (port: number) => string,
   restores: readonly Restore[],
   /** What a write is known by. */
-  mark?: string,
+  mark?: RegExp,
 ): Promise<Scene> {
   await init(registry);
   const late = mark === undefined ? [] : await lateTo([server.port], holders, mark);
@@ -267,7 +267,7 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
   const registry = await openEtcd(cluster.url());
   await init(registry);
   const ports = cluster.members.map(({ port }) => port);
-  const late = await lateTo(ports, holders, "request_put");
+  const late = await lateTo(ports, holders, /request_put/);
   const links = await linksThrough(late);
   return {
     url: (holder) =>
@@ -355,7 +355,7 @@ function linksThrough(late: readonly (readonly LateProxy[])[]): Promise<FaultPro
 }
 
 /** For each client, what may keep its writes on their way to each of these ports. */
-function lateTo(ports: readonly number[], clients: number, mark: string): Promise<LateProxy[][]> {
+function lateTo(ports: readonly number[], clients: number, mark: RegExp): Promise<LateProxy[][]> {
   return Promise.all(
     Array.from({ length: clients }, () => Promise.all(ports.map((port) => LateProxy.start(port, mark)))),
   );

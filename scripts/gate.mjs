@@ -40,6 +40,7 @@ const othersTaken = [
   "e2e/runtime",
   "faults/before-epoch",
   "faults/clock-back",
+  "faults/etcd-round-trips",
   "faults/migrate-own-leases",
   "faults/migrate-sources",
   "faults/narrowed-pool",

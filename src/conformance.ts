@@ -7,4 +7,4 @@
  */
 export type { ConformanceCheck } from "./conformance/check.ts";
 export { conformance, runCheck, runConformance, type ConformanceResult } from "./conformance/run.ts";
-export type { Capability, ConformanceSubject, LateStore } from "./conformance/subject.ts";
+export type { Capability, ConformanceSubject, LateStore, LossyStore } from "./conformance/subject.ts";

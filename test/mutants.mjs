@@ -92,11 +92,11 @@ export const mutants = [
     to: "",
   },
   {
-    name: "unpin-not-known",
-    row: "`unpin` said that nothing was pinned, and had just unpinned it",
+    name: "forced-twice",
+    row: "on ZooKeeper, a forced release or an `unpin` whose answer was lost was sent again",
     file: "src/registries/compare-and-set/registry.ts",
-    from: "unanswered = error instanceof Unanswered ? unpinned : [];",
-    to: "unanswered = [];",
+    from: "const once = { repeatable: false };",
+    to: "const once = { repeatable: true };",
   },
   {
     name: "bands-never-renamed",

@@ -1,9 +1,10 @@
-// Holds a document that can be put back to an older copy of itself against the contract, with a write on its way meanwhile:
-// `npx tsx examples/own-registry/late-writes.ts`. With `version++` in the place of the random number, two holders get one number.
+// Holds a document that can be put back to an older copy of itself against the contract, with a write on its way meanwhile; and one
+// whose answers are lost: `npx tsx examples/own-registry/late-writes.ts`. With `version++` in the place of the random number, two
+// holders get one number.
 
 import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { conformance, type ConformanceSubject, type LateStore, runCheck } from "snowlease/conformance";
+import { conformance, type ConformanceSubject, type LateStore, type LossyStore, runCheck } from "snowlease/conformance";
 import { type Document, documentRegistry } from "./document-registry.ts";
 
 /** A document in memory. Each write draws its version: a counted one comes again when an older copy is put back. */
@@ -53,6 +54,32 @@ function late(document: MemoryDocument): LateStore {
   };
 }
 
+/** A client whose answers can be lost. */
+function lossy(document: MemoryDocument): LossyStore {
+  let lost = Promise.resolve();
+  let isKept: (() => void) | undefined;
+  let lose = (): void => undefined;
+  const broken: Document = {
+    read: () => document.read(),
+    async replace(version, text) {
+      const isDone = await document.replace(version, text);
+      if (isKept === undefined) return isDone;
+      isKept();
+      isKept = undefined;
+      await lost;
+      throw new Error("the connection broke");
+    },
+  };
+  return {
+    registry: documentRegistry(broken),
+    keepAnswer() {
+      lost = new Promise((resolve) => (lose = resolve));
+      return new Promise((resolve) => (isKept = resolve));
+    },
+    lose: () => lose(),
+  };
+}
+
 async function subject(): Promise<ConformanceSubject> {
   const document = new MemoryDocument();
   return {
@@ -61,11 +88,13 @@ async function subject(): Promise<ConformanceSubject> {
     pause: sleep,
     now: Date.now,
     late: async () => late(document),
+    lossy: async () => lossy(document),
   };
 }
 
 const count = { passed: 0, skipped: 0, failed: 0 };
-for (const check of conformance.filter(({ needs = [] }) => needs.includes("late-writes"))) {
+for (const check of conformance) {
+  if (check.needs?.some((need) => need === "late-writes" || need === "lost-answers") !== true) continue;
   const result = await runCheck(check, subject);
   count[result.outcome] += 1;
   if (result.outcome === "failed") console.log(`FAILED: ${result.title}: ${String(result.error)}`);

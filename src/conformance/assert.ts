@@ -30,6 +30,20 @@ export function outcome<Answer extends { readonly outcome: string }, Name extend
   return answer as Extract<Answer, { readonly outcome: Name }>;
 }
 
+/** How an operation ends: with this outcome, or with the code of an error. Never rejects. */
+export function endOf(operation: Promise<{ readonly outcome: string }>): Promise<string> {
+  return operation.then(
+    ({ outcome }) => outcome,
+    (error: unknown) => (isSnowleaseError(error) ? error.code : String(error)),
+  );
+}
+
+/** Throws unless an operation ends in one of these ways. */
+export async function endsIn(end: string | Promise<string>, expected: readonly string[], what: string): Promise<void> {
+  const seen = await end;
+  ensure(expected.includes(seen), `${what} to be answered ${expected.join(" or ")}`, seen);
+}
+
 /** Throws unless the operation rejects with this code, and a message of one line. */
 export async function refuses(code: ErrorCode, what: string, operation: Promise<unknown>): Promise<SnowleaseError> {
   const error = await operation.then(

@@ -1,5 +1,4 @@
-import { isSnowleaseError } from "../id/errors.ts";
-import { ensure, equal } from "./assert.ts";
+import { endOf, endsIn, equal } from "./assert.ts";
 import { checkNew, type ConformanceCheck } from "./check.ts";
 import { receiptOf } from "./receipts.ts";
 import type { LateStore } from "./subject.ts";
@@ -7,20 +6,6 @@ import { type GrantedClaim, hour, type Trial } from "./trial.ts";
 
 /** All holders have one label, as in containers of one image: only their tokens tell them apart. No window ends meanwhile. */
 const only = { pool: { first: 0, last: 0 }, window: hour };
-
-/** How an operation was answered: the outcome, or the code of the error. */
-function answered(operation: Promise<{ readonly outcome: string }>): Promise<string> {
-  return operation.then(
-    ({ outcome }) => outcome,
-    (error: unknown) => (isSnowleaseError(error) ? error.code : String(error)),
-  );
-}
-
-/** Makes sure that an answer is one of these. */
-async function isOneOf(answer: Promise<string>, expected: readonly string[], what: string): Promise<void> {
-  const seen = await answer;
-  ensure(expected.includes(seen), `${what} to be answered ${expected.join(" or ")}`, seen);
-}
 
 type Ask = (trial: Trial, held: GrantedClaim, late: LateStore) => Promise<{ readonly outcome: string }>;
 
@@ -41,16 +26,16 @@ function heldByAnother(what: string, ask: Ask): ConformanceCheck {
       const putBack = await late.copy();
       const held = await trial.claim(only, late.registry);
       const kept = late.keepNext();
-      const answer = answered(ask(trial, held, late));
+      const answer = endOf(ask(trial, held, late));
       await Promise.race([kept, answer]);
       await putBack();
       const next = await trial.claim(only);
       const record = await trial.record(0);
       late.arrive();
-      await isOneOf(answer, ["lost", "QUARANTINE"], what);
+      await endsIn(answer, ["lost", "QUARANTINE"], what);
       equal(await trial.record(0), record, "the record");
-      await isOneOf(answered(renewal(trial, held, late)), ["lost", "QUARANTINE"], "the next renewal of that holder");
-      await isOneOf(answered(trial.renew(next, { window: hour })), ["renewed", "QUARANTINE"], "a renewal of the other");
+      await endsIn(endOf(renewal(trial, held, late)), ["lost", "QUARANTINE"], "the next renewal of that holder");
+      await endsIn(endOf(trial.renew(next, { window: hour })), ["renewed", "QUARANTINE"], "a renewal of the other");
     },
     "late-writes",
   );
@@ -68,17 +53,17 @@ export const lateWrites: readonly ConformanceCheck[] = [
       const late = await trial.late();
       const held = await trial.claim(only);
       // What a claim notes of the pool is noted before.
-      await isOneOf(answered(trial.ask(only)), ["exhausted"], "another claim");
+      await endsIn(endOf(trial.ask(only)), ["exhausted"], "another claim");
       const putBack = await late.copy();
       await trial.released(held, { until: held.grant.from + 1 });
       const kept = late.keepNext();
-      const answer = answered(trial.ask(only, late.registry));
+      const answer = endOf(trial.ask(only, late.registry));
       await Promise.race([kept, answer]);
       await putBack();
       await trial.renewed(held, { window: hour });
       const record = await trial.record(0);
       late.arrive();
-      await isOneOf(answer, ["exhausted", "QUARANTINE"], "the claim");
+      await endsIn(answer, ["exhausted", "QUARANTINE"], "the claim");
       equal(await trial.record(0), record, "the record");
     },
     "late-writes",

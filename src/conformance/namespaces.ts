@@ -1,4 +1,5 @@
 import { defaultLimits, type NamespaceInfo, type NamespaceLimits } from "../rule/limits.ts";
+import { layouts } from "../id/layout.ts";
 import { isSnowleaseError } from "../id/errors.ts";
 import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, checkNew, type ConformanceCheck } from "./check.ts";
@@ -129,6 +130,40 @@ export const namespaces: readonly ConformanceCheck[] = [
       await refuses("CLOCK_SKEW", "a clock an hour ahead", skewed);
       equal(await trial.describe(), undefined, "what is known of the namespace");
       await trial.claim();
+    },
+    "creates-namespaces",
+  ),
+
+  checkNew(
+    "a claim that creates its namespace is judged by the limits that it brings",
+    async (trial) => {
+      const own = { limits, window: 1000 };
+      await refuses("CONFIG_INVALID", "a window of 5001 ms", trial.ask({ ...own, window: 5001 }));
+      for (const skew of [9000, -9000]) {
+        const clock = trial.now() + skew;
+        await refuses("CLOCK_SKEW", `a clock that is off by ${skew} ms`, trial.ask({ ...own, clock }));
+      }
+      equal(await trial.describe(), undefined, "what is known of the namespace");
+      const { grant } = await trial.claim(own);
+      equal(grant.from, grant.clock - limits.maxClockSkew, "`from`");
+    },
+    "creates-namespaces",
+  ),
+
+  checkNew(
+    "a claim that creates its namespace is granted what one in a namespace that exists is granted",
+    async (trial) => {
+      // Ticks of 10 ms: of the one in which a store begins, another store may know more.
+      const { fingerprint } = layouts.sonyflake;
+      const existing = `${trial.namespace}_b`;
+      await trial.init({ namespace: existing, layout: fingerprint, new: true });
+      const { grant } = await trial.claim({ namespace: existing, layout: fingerprint });
+      const held = await trial.claim({ layout: fingerprint });
+      between(held.grant.from, grant.from, held.grant.clock, "`from`");
+      const again = outcome(await trial.registry.claim(held.request), "granted", "the same claim");
+      equal({ ...again, clock: 0 }, { ...held.grant, clock: 0 }, "its grant");
+      const { receipt } = await trial.renewed(held, { receipt: held.grant.receipt });
+      await trial.released(held, { until: held.grant.from }, { receipt });
     },
     "creates-namespaces",
   ),

@@ -5,6 +5,7 @@ import { copies } from "./copies.ts";
 import { grants } from "./grants.ts";
 import { lateWrites } from "./late-writes.ts";
 import { listings } from "./listings.ts";
+import { lostAnswers } from "./lost-answers.ts";
 import { namespaces } from "./namespaces.ts";
 import { operators } from "./operators.ts";
 import { overlaps } from "./overlaps.ts";
@@ -33,6 +34,7 @@ export const conformance: readonly ConformanceCheck[] = [
   copies,
   removals,
   lateWrites,
+  lostAnswers,
   listings,
   overlaps,
 ].flat();
@@ -51,9 +53,7 @@ export async function runCheck(
   const { title, needs = [] } = check;
   const subject = await makeSubject();
   try {
-    const { late, lacks: own = {} } = subject;
-    const lacks =
-      late === undefined ? { "late-writes": "the subject has no `late`: it keeps no write on its way", ...own } : own;
+    const lacks = { ...without(subject), ...subject.lacks };
     const reason = needs.map((need) => lacks[need]).find((lack) => lack !== undefined);
     if (reason !== undefined) return { title, outcome: "skipped", reason };
     await check.run(subject);
@@ -63,6 +63,14 @@ export async function runCheck(
   } finally {
     await subject.close?.();
   }
+}
+
+/** What the checks cannot do to this subject. */
+function without({ late, lossy }: ConformanceSubject): ConformanceSubject["lacks"] {
+  return {
+    ...(late === undefined && { "late-writes": "the subject has no `late`: it keeps no write on its way" }),
+    ...(lossy === undefined && { "lost-answers": "the subject has no `lossy`: it loses no answer" }),
+  };
 }
 
 /** Runs all checks, each on a subject of its own. */

@@ -14,6 +14,7 @@ import type { Registry } from "../rule/registry.ts";
  * - `copies`: an operator can separate a copy from its original. A daemon leaves that to its store.
  * - `removals`: an operator can remove a namespace.
  * - `late-writes`: the subject has `late`. Not needed by a store that reads and writes in one step.
+ * - `lost-answers`: the subject has `lossy`. Not needed by a store that is reached over no connection.
  */
 export type Capability =
   | "creates-namespaces"
@@ -25,7 +26,8 @@ export type Capability =
   | "plain-receipts"
   | "copies"
   | "removals"
-  | "late-writes";
+  | "late-writes"
+  | "lost-answers";
 
 /** A store that a check puts back to an older copy of itself while a write is on its way to it. */
 export interface LateStore {
@@ -37,6 +39,16 @@ export interface LateStore {
   copy(): Promise<() => Promise<unknown>>;
   /** Lets arrive what was kept, as the server would get it. */
   arrive(): void;
+}
+
+/** A store and a client of it, an answer to which a check loses. */
+export interface LossyStore {
+  /** The client. The check closes it. */
+  readonly registry: Registry;
+  /** Keeps the answer to its next write. Resolves when the store answers. */
+  keepAnswer(): Promise<void>;
+  /** Breaks the connection of that answer. */
+  lose(): void;
 }
 
 /** The subject of one check. Everything in it is made for that check alone. */
@@ -53,6 +65,8 @@ export interface ConformanceSubject {
   readonly longestWait?: number | undefined;
   /** The store with a client whose writes can be kept on their way. Without it, the checks of `late-writes` are skipped. */
   late?(): Promise<LateStore>;
+  /** The store with a client whose answers can be lost. Without it, the checks of `lost-answers` are skipped. */
+  lossy?(): Promise<LossyStore>;
   /** Capabilities that this registry lacks, each with the reason: checks that need them are skipped. */
   readonly lacks?: Readonly<Partial<Record<Capability, string>>> | undefined;
   /** Deletes what was made for this check. */

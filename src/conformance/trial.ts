@@ -25,7 +25,7 @@ import type {
 } from "../rule/registry.ts";
 import type { NamespaceInfo } from "../rule/limits.ts";
 import { ensure, equal, outcome } from "./assert.ts";
-import type { ConformanceSubject, LateStore } from "./subject.ts";
+import type { ConformanceSubject, LateStore, LossyStore } from "./subject.ts";
 
 /** A window that does not end while a check runs, ms. */
 export const long = 60_000;
@@ -95,6 +95,14 @@ export class Trial {
     ensure(late !== undefined, "a subject for checks of late writes to have `late`", late);
     this.#opened.push(late.registry);
     return late;
+  }
+
+  /** The store with a client whose answers can be lost. */
+  async lossy(): Promise<LossyStore> {
+    const lossy = await this.#subject.lossy?.();
+    ensure(lossy !== undefined, "a subject for checks of lost answers to have `lossy`", lossy);
+    this.#opened.push(lossy.registry);
+    return lossy;
   }
 
   /** Sends this many requests at the same time, in turn through two clients. */

@@ -21,7 +21,7 @@ describe("the registry contract", () => {
         const clock = fakeClock();
         const registry = brokenRegistry(fault, clock);
         const lacks = fault === closing ? undefined : { connections: "All clients are one object." };
-        const { late } = fault;
+        const { late, lossy } = fault;
         return {
           namespace: "orders",
           open: async () => registry,
@@ -29,6 +29,7 @@ describe("the registry contract", () => {
           now: clock.now,
           lacks,
           ...(late && { late: async () => late(registry) }),
+          ...(lossy && { lossy: async () => lossy(registry) }),
         };
       };
       const failed: string[] = [];

@@ -9,6 +9,7 @@ import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { startNewerDaemon } from "../support/newer-daemon.ts";
+import { lossyStore } from "../support/late-store.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 
@@ -21,11 +22,18 @@ const lacks = { "plain-receipts": "A daemon signs its receipts: a check cannot i
 runConformance("daemon", async () => {
   const clock = fakeClock();
   const daemon = await startDaemon({ registry: memoryRegistry({ clock }), listen, clock, log });
+  const port = Number(new URL(daemon.url ?? "").port);
   return {
     namespace: "orders",
     open: async () => daemonRegistry([daemon.url ?? ""], options),
     pause: clock.advance,
     now: clock.now,
+    lossy: () =>
+      lossyStore({
+        port,
+        mark: /^(?:POST|PUT|PATCH|DELETE) /,
+        open: async (other) => daemonRegistry([`http://127.0.0.1:${other}`], options),
+      }),
     close: () => daemon.close(),
     lacks,
   };

@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe } from "vitest";
-import type { LateStore } from "../../src/conformance.ts";
 import { type Etcd, etcdProgram, openEtcd } from "../support/etcd.ts";
-import { lateStore } from "../support/late-store.ts";
+import { lateStore, lossyStore } from "../support/late-store.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
 import { findServer, shareServer } from "../support/store-server.ts";
 
+/** How a cluster is reached whose writes and answers are kept. */
+const reached = (cluster: Etcd) => ({
+  port: cluster.first.port,
+  mark: /request_(?:put|delete_range)/,
+  open: (port: number) => openEtcd(cluster.url("", [port]), patience),
+});
+
 /** The checks run one after the other: the whole cluster is put back. */
-const lateEtcd = (cluster: Etcd): Promise<LateStore> =>
-  lateStore({
-    port: cluster.first.port,
-    mark: "request_put",
-    open: (port) => openEtcd(cluster.url("", [port]), patience),
-    async copy() {
-      const snapshot = await cluster.snapshot();
-      return () => cluster.restore(snapshot);
-    },
-  });
+const copyOf = (cluster: Etcd) => async () => {
+  const snapshot = await cluster.snapshot();
+  return () => cluster.restore(snapshot);
+};
 
 const source = await findServer("etcd", etcdProgram);
 
@@ -31,7 +31,10 @@ describe.skipIf(source.isMissing)(source.title, () => {
       open: () => openEtcd(server.url(), patience),
       pause: sleep,
       now: Date.now,
-      ...(own && { late: () => lateEtcd(own) }),
+      ...(own && {
+        late: () => lateStore({ ...reached(own), copy: copyOf(own) }),
+        lossy: () => lossyStore(reached(own)),
+      }),
     };
   });
 });

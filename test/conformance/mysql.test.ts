@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe } from "vitest";
 import { mariadbProgram, mysqlProgram } from "../support/databases.ts";
-import { lateSql } from "../support/late-store.ts";
+import { lateSql, lossySql } from "../support/late-store.ts";
 import { copyOfMysql } from "../support/older-copy.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
@@ -25,7 +25,10 @@ describe.each(sources)("$name", ({ source }) => {
         open: () => openSql(server.url(), patience),
         pause: sleep,
         now: Date.now,
-        ...(own && { late: () => lateSql(own, namespace, copyOfMysql) }),
+        ...(own && {
+          late: () => lateSql(own, namespace, copyOfMysql),
+          lossy: () => lossySql(own, namespace),
+        }),
         lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
       };
     });

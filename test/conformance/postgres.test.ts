@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe } from "vitest";
 import { postgresProgram } from "../support/databases.ts";
-import { lateSql } from "../support/late-store.ts";
+import { lateSql, lossySql } from "../support/late-store.ts";
 import { dumpOfPostgres, type PutBack } from "../support/older-copy.ts";
 import type { PostgresServer } from "../support/postgres.ts";
 import { patience } from "../support/patience.ts";
@@ -25,7 +25,10 @@ describe.skipIf(source.isMissing)(source.title, () => {
       open: () => openSql(server.url(), patience),
       pause: sleep,
       now: Date.now,
-      ...(own && { late: () => lateSql(own, namespace, dumpAtOnce) }),
+      ...(own && {
+        late: () => lateSql(own, namespace, dumpAtOnce),
+        lossy: () => lossySql(own, namespace),
+      }),
       lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
     };
   });

@@ -64,9 +64,9 @@ test.each(["library.ts", "assigner.ts", "generator.ts", "testing.ts"])("%s runs 
 });
 
 test.each([
-  ["journal.ts", /\n\d\d+ passed, 4 skipped, 0 failed\n$/],
-  ["own-registry/late-writes.ts", /^\{ passed: 3, skipped: 0, failed: 0 \}\n$/],
-  ["own-registry/prove.ts", /\n\{ passed: \d\d+, skipped: 3, failed: 0 \}\n$/],
+  ["journal.ts", /\n\d\d+ passed, 9 skipped, 0 failed\n$/],
+  ["own-registry/late-writes.ts", /^\{ passed: 8, skipped: 0, failed: 0 \}\n$/],
+  ["own-registry/prove.ts", /\n\{ passed: \d\d+, skipped: 8, failed: 0 \}\n$/],
 ])("%s proves a registry of one's own", async (name, verdict) => {
   expect(await run(name)).toMatch(verdict);
 });

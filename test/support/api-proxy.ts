@@ -10,7 +10,17 @@ interface Held {
   readonly matches: (method: string, path: string) => boolean;
   readonly where: "before" | "after";
   readonly arrive: () => void;
-  readonly go: Promise<void>;
+  readonly go: Promise<"on" | "lost">;
+}
+
+/** How a test goes on with a request that is held up. */
+interface Hold {
+  /** Resolves when it is there. */
+  readonly arrived: Promise<void>;
+  /** Lets it go on. */
+  readonly go: () => void;
+  /** Breaks the client's connection instead. */
+  readonly lose: () => void;
 }
 
 /** Stands between clients and an API server: sees each request, and holds one up before the server gets it, or with its answer. */
@@ -44,17 +54,20 @@ export class ApiProxy {
   }
 
   /**
-   * Holds up the next request that matches. `arrived` resolves when it is there; `go` lets it go on.
-   * @param asked METHOD NAME, as in `asked`.
+   * Holds up the next request that matches.
+   * @param asked METHOD NAME, as in `asked`, or what it matches.
    */
-  hold(asked: string, where: Held["where"] = "before"): { readonly arrived: Promise<void>; readonly go: () => void } {
+  hold(asked: string | RegExp, where: Held["where"] = "before"): Hold {
     let arrive = (): void => undefined;
-    let go = (): void => undefined;
+    let end = (_: "on" | "lost"): void => undefined;
     const arrived = new Promise<void>((resolve) => (arrive = resolve));
-    const released = new Promise<void>((resolve) => (go = resolve));
-    const matches = (method: string, path: string): boolean => `${method} ${nameIn(path)}`.trim() === asked;
-    this.#held.push({ matches, where, arrive, go: released });
-    return { arrived, go };
+    const go = new Promise<"on" | "lost">((resolve) => (end = resolve));
+    const matches = (method: string, path: string): boolean => {
+      const seen = `${method} ${nameIn(path)}`.trim();
+      return typeof asked === "string" ? seen === asked : asked.test(seen);
+    };
+    this.#held.push({ matches, where, arrive, go });
+    return { arrived, go: () => end("on"), lose: () => end("lost") };
   }
 
   async stop(): Promise<void> {
@@ -71,7 +84,7 @@ export class ApiProxy {
     this.#held = this.#held.filter((each) => each !== held);
     const chunks: Buffer[] = [];
     for await (const chunk of asked) chunks.push(chunk as Buffer);
-    if (held?.where === "before") await wait(held);
+    if (held?.where === "before" && (await wait(held)) === "lost") return void answer.destroy();
     const passed = request({
       host: "127.0.0.1",
       port: this.#target.port,
@@ -84,7 +97,7 @@ export class ApiProxy {
     const [response] = (await once(passed, "response")) as [IncomingMessage];
     const body: Buffer[] = [];
     for await (const chunk of response) body.push(chunk as Buffer);
-    if (held?.where === "after") await wait(held);
+    if (held?.where === "after" && (await wait(held)) === "lost") return void answer.destroy();
     const { "transfer-encoding": _, ...kept } = response.headers;
     answer.writeHead(response.statusCode ?? 500, kept);
     answer.end(Buffer.concat(body));
@@ -95,7 +108,7 @@ function nameIn(path: string): string {
   return /\/leases\/([^?]*)/.exec(path)?.[1] ?? "";
 }
 
-async function wait({ arrive, go }: Held): Promise<void> {
+function wait({ arrive, go }: Held): Held["go"] {
   arrive();
-  await go;
+  return go;
 }

@@ -4,6 +4,7 @@ import { claimFaults } from "./broken/claims.ts";
 import type { Fault } from "./broken/fault.ts";
 import { holderFaults } from "./broken/holders.ts";
 import { lateFaults } from "./broken/late-writes.ts";
+import { lostAnswerFaults } from "./broken/lost-answers.ts";
 import { operatorFaults } from "./broken/operators.ts";
 import { receiptFaults } from "./broken/receipts.ts";
 import { removalFaults } from "./broken/removals.ts";
@@ -21,6 +22,7 @@ export const faults: readonly Fault[] = [
   ...namespaceFaults,
   ...removalFaults,
   ...lateFaults,
+  ...lostAnswerFaults,
 ];
 
 /** A memory registry with this mistake. */

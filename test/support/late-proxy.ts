@@ -2,29 +2,33 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * Stands between a client and a server on this machine, and keeps one write on its way until it is told to let it arrive: even if its sender
- * has long given up, and over a connection of its own where the server has started again since.
+ * Stands between a client and a server on this machine. It keeps one write on its way until it is told to let it arrive: even if its sender
+ * has long given up, and over a connection of its own where the server has started again since. Or it keeps the answer to one, and breaks the
+ * connection then.
  */
 export class LateProxy {
   readonly #server: Server;
   readonly #target: number;
   /** What a write is known by. */
-  readonly #mark: string;
+  readonly #mark: RegExp;
   readonly #clients = new Set<Socket>();
   /** What is on its way, in order. */
   readonly #kept: (() => void)[] = [];
-  #isArmed = false;
+  /** What it keeps next. */
+  #armed: "write" | "answer" | undefined;
+  /** The client that waits for an answer which is kept. */
+  #unheard: Socket | undefined;
   #onKept = (): void => undefined;
 
-  private constructor(server: Server, target: number, mark: string) {
+  private constructor(server: Server, target: number, mark: RegExp) {
     this.#server = server;
     this.#target = target;
     this.#mark = mark;
     server.on("connection", (client) => this.#accept(client));
   }
 
-  /** @param target port of the server. @param mark a text that every write has, and no read. */
-  static async start(target: number, mark: string): Promise<LateProxy> {
+  /** @param target port of the server. @param mark what every write has, and no read. */
+  static async start(target: number, mark: RegExp): Promise<LateProxy> {
     const server = createServer();
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -37,13 +41,23 @@ export class LateProxy {
 
   /** Keeps the next write, and all that its connection sends behind it. Resolves when it is on its way. */
   keepNext(): Promise<void> {
-    this.#isArmed = true;
-    return new Promise((resolve) => (this.#onKept = resolve));
+    return this.#arm("write");
+  }
+
+  /** Keeps the answer to the next write, and all that comes behind it. Resolves when its first bytes come. */
+  keepAnswer(): Promise<void> {
+    return this.#arm("answer");
+  }
+
+  /** Breaks the connection of the answer that is kept. */
+  lose(): void {
+    this.#unheard?.resetAndDestroy();
+    this.#unheard = undefined;
   }
 
   /** Lets arrive what was kept. */
   arrive(): void {
-    this.#isArmed = false;
+    this.#armed = undefined;
     for (const send of this.#kept.splice(0)) send();
   }
 
@@ -53,13 +67,20 @@ export class LateProxy {
     await once(this.#server, "close");
   }
 
+  #arm(what: "write" | "answer"): Promise<void> {
+    this.#armed = what;
+    return new Promise((resolve) => (this.#onKept = resolve));
+  }
+
   #accept(client: Socket): void {
     this.#clients.add(client);
     const wire = { client, server: connect(this.#target, "127.0.0.1"), isKept: false };
     this.#answer(wire);
     client.setNoDelay();
     client.on("data", (bytes: Buffer) => {
-      if (this.#isArmed && bytes.includes(this.#mark)) wire.isKept = true;
+      const isWrite = this.#armed !== undefined && this.#mark.test(bytes.toString("latin1"));
+      if (isWrite && this.#armed === "write") wire.isKept = true;
+      if (isWrite && this.#armed === "answer") [this.#armed, this.#unheard] = [undefined, client];
       if (!wire.isKept) {
         wire.server.write(bytes);
         return;
@@ -86,7 +107,10 @@ export class LateProxy {
   #answer(wire: { readonly client: Socket; readonly server: Socket; readonly isKept: boolean }): void {
     const { client, server } = wire;
     server.setNoDelay();
-    server.on("data", (bytes) => client.writable && client.write(bytes));
+    server.on("data", (bytes) => {
+      if (client === this.#unheard) this.#onKept();
+      else if (client.writable) client.write(bytes);
+    });
     server.on("error", () => undefined);
     server.on("close", () => wire.isKept || client.destroy());
   }

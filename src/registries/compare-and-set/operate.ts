@@ -48,7 +48,7 @@ export async function operate<Answer>(
       return await work({ deadline, waited: late ? Math.floor(monotonic(clock) - begun) : 0, races });
     } catch (error) {
       if (error instanceof Beaten) races++;
-      else if (error instanceof Unanswered && repeatable) lost = error;
+      else if (error instanceof Unanswered && (repeatable || !error.wrote)) lost = error;
       else if (error instanceof Unanswered) throw silent(error);
       else if (lost !== undefined && isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw silent(lost);
       else if (!(error instanceof Changed)) throw error;

@@ -28,7 +28,7 @@ import {
   quarantineError,
   unknownNamespace,
 } from "../../rule/quarantine.ts";
-import { Changed, type CompareAndSetStore, type StoreAttempt, Unanswered, type VersionedRecord } from "./store.ts";
+import { Changed, type CompareAndSetStore, type StoreAttempt, type VersionedRecord } from "./store.ts";
 
 /** Worker IDs that one answer lists at most. */
 const longestPage = 10_000;
@@ -326,23 +326,14 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
   }
 
   function unpinAll(namespace: string, workerIds: readonly number[]): Promise<readonly number[]> {
-    /** What an attempt with an unknown answer may have put back. */
-    let unanswered: readonly number[] = [];
     return store.attempt(namespace, once, async (attempt) => {
       const { records } = await attempt.snapshot("unpin", workerIds);
       const changes = records.flatMap((before) => {
         if (before?.record.pinned === undefined) return [];
         return [{ before, after: before.record.fence === 0 ? undefined : unpinnedRecord(before.record) }];
       });
-      if (changes.length === 0) return unanswered;
-      const unpinned = changes.map(({ before }) => before.record.workerId);
-      try {
-        await attempt.unpin(changes);
-      } catch (error) {
-        unanswered = error instanceof Unanswered ? unpinned : [];
-        throw error;
-      }
-      return unpinned;
+      if (changes.length > 0) await attempt.unpin(changes);
+      return changes.map(({ before }) => before.record.workerId);
     });
   }
 }

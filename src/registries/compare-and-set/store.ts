@@ -28,7 +28,10 @@ export class Beaten extends Error {}
 export class Changed extends Error {}
 
 /** The answer to a write was lost: whether it was done is unknown. */
-export class Unanswered extends Error {}
+export class Unanswered extends Error {
+  /** False where only reads had been sent. */
+  readonly wrote: boolean = true;
+}
 
 /** A record as a store keeps it. A store adds what its next conditional write needs. */
 export interface VersionedRecord {

@@ -29,7 +29,7 @@ interface RecordPage {
 }
 
 /**
- * A registry in etcd, by the JSON gateway of its members. A claim takes four to six round trips, any other operation two.
+ * A registry in etcd, by the JSON gateway of its members. A claim takes three to seven round trips, any other operation two.
  *
  * @throws SnowleaseError CONFIG_INVALID for settings that make no sense.
  */

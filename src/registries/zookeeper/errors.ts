@@ -24,8 +24,15 @@ export class ReplyError extends Error {
   }
 }
 
-/** The connection ended before the answer came. The calls may have been done. */
-export class ConnectionLost extends Unanswered {}
+/** The connection ended before the answer came. Calls that write may have been done. */
+export class ConnectionLost extends Unanswered {
+  override readonly wrote: boolean;
+
+  constructor(message: string, { wrote = false, cause }: { readonly wrote?: boolean; readonly cause?: unknown } = {}) {
+    super(message, { cause });
+    this.wrote = wrote;
+  }
+}
 
 interface ReplyMeaning {
   readonly code: ErrorCode;

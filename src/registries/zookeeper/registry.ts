@@ -39,7 +39,8 @@ export async function zooKeeperRegistry(
     title: `ZooKeeper ${connection.where}`,
     pinsTogether: false,
 
-    attempt: (namespace, _, work) => store.run((tried) => work(new ZooKeeperAttempt(store, namespace, tried))),
+    attempt: (namespace, options, work) =>
+      store.run((tried) => work(new ZooKeeperAttempt(store, namespace, tried)), options),
 
     async *pages(namespace, { after = -1, state }) {
       // Every program that takes worker IDs here keeps a window.

@@ -55,8 +55,11 @@ export class ZooKeeperStore {
     return new Nodes(this.#base, namespace);
   }
 
-  /** Makes attempts until one is done. Each sees whether the one before was done. */
-  run<Answer>(work: (tried: ZooKeeperTry) => Promise<Answer>): Promise<Answer> {
+  /** Makes attempts until one is done. `repeatable`: as of `operate`. */
+  run<Answer>(
+    work: (tried: ZooKeeperTry) => Promise<Answer>,
+    { repeatable }: { readonly repeatable: boolean } = { repeatable: true },
+  ): Promise<Answer> {
     const { connection } = this;
     const { where, operationTimeout } = connection;
     const operated = {
@@ -66,7 +69,7 @@ export class ZooKeeperStore {
       ready: connection.ready,
       silent: (cause: Error) => silentError(where, operationTimeout, true, cause),
     };
-    return operate(operated, { repeatable: true }, (tried) =>
+    return operate(operated, { repeatable }, (tried) =>
       work({ ...tried, exchange: connection.exchanges(tried.deadline) }),
     );
   }

@@ -10,7 +10,7 @@ import type {
   ReleaseRequest,
   WorkerRecord,
 } from "../../../src/rule/registry.ts";
-import type { LateStore } from "../../../src/conformance.ts";
+import type { LateStore, LossyStore } from "../../../src/conformance.ts";
 import type { FakeClock } from "../../../src/testing.ts";
 
 /** What a broken registry does differently. */
@@ -25,6 +25,8 @@ export interface Fault {
   readonly wrap: Wrap;
   /** A store that keeps writes on their way, for a mistake in what becomes of these. */
   readonly late?: (registry: Registry) => LateStore;
+  /** A client that loses answers, for a mistake in what it does then. */
+  readonly lossy?: (registry: Registry) => LossyStore;
 }
 
 /** A mistake in what a claim asks the store for. */

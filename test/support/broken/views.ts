@@ -198,6 +198,37 @@ export const namespaceFaults: readonly Fault[] = [
     wrap: () => ({ scope: async (namespace) => `all who use the namespace ${namespace}` }),
   },
   {
+    fault: "reads the limits of a namespace before a claim creates it",
+    rejectedBy: ["a claim that creates its namespace is judged by the limits that it brings"],
+    wrap: (registry) => ({
+      claim: async (request) => {
+        const isAbsent = (await registry.describe(request.namespace)) === undefined;
+        return registry.claim({ ...request, ...(isAbsent && { limits: undefined }) });
+      },
+    }),
+  },
+  {
+    fault: "reads the earliest time of a namespace before a claim creates it",
+    rejectedBy: ["a claim that creates its namespace is granted what one in a namespace that exists is granted"],
+    wrap: (registry) => {
+      const begins = new Map<string, number>();
+      return {
+        claim: async (request) => {
+          const earliest = begins.get(request.namespace) ?? 0;
+          const answer = await registry.claim(request);
+          if (answer.outcome !== "granted") return answer;
+          begins.set(request.namespace, answer.clock);
+          return { ...answer, from: Math.max(answer.from, earliest) };
+        },
+        init: async (request) => {
+          const info = await registry.init(request);
+          begins.set(request.namespace, (await registry.ping()).clock);
+          return info;
+        },
+      };
+    },
+  },
+  {
     fault: "does not compare layouts",
     rejectedBy: ["a different layout is LAYOUT_MISMATCH, and changes nothing"],
     wrap: (registry) => ({
