@@ -1,5 +1,6 @@
 // What the house keeps besides its layers: the name of an exported type has one meaning in src/, and every file there is used by
-// another one, or is what package.json exports or runs; each command that a page names is there, and so is each file of the gate.
+// another one, or is what package.json exports or runs; each command that a page names is there, and so is each file of the gate; each
+// module of dist/ that a test, a benchmark or the proof suite names is built from one.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -11,7 +12,7 @@ const src = join(root, "src");
 const files = readdirSync(src, { encoding: "utf8", recursive: true }).filter((name) => name.endsWith(".ts"));
 const texts = new Map(files.map((name) => [name, readFileSync(join(src, name), "utf8")]));
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const findings = [...namesTwice(), ...filesUnused(), ...commandsUnknown()];
+const findings = [...namesTwice(), ...filesUnused(), ...commandsUnknown(), ...modulesUnknown()];
 for (const finding of findings) console.error(finding);
 process.exitCode = findings.length > 0 ? 1 : 0;
 
@@ -55,6 +56,20 @@ function commandsUnknown() {
     [...readFileSync(join(root, page), "utf8").matchAll(/npm run ([\w:]+)/g)]
       .filter(([, name]) => !Object.hasOwn(manifest.scripts, name))
       .map(([command]) => `${page} names \`${command}\`, which package.json does not have.`),
+  );
+}
+
+/** Its path is a text, which no compiler looks at. */
+function modulesUnknown() {
+  return ["bench", "prove", "test"].flatMap((folder) =>
+    readdirSync(join(root, folder), { encoding: "utf8", recursive: true })
+      .filter((name) => /\.m?ts$|\.mjs$/.test(name))
+      .flatMap((name) => {
+        const text = readFileSync(join(root, folder, name), "utf8");
+        return [...text.matchAll(/(?<!\w\/)\bdist\/([\w./-]+)\.js\b/g)]
+          .filter(([, path]) => !files.includes(`${path}.ts`))
+          .map(([module]) => `${join(folder, name)} names ${module}, which no file of src/ becomes.`);
+      }),
   );
 }
 

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 
-const dist = (file: string): string => pathToFileURL(join(import.meta.dirname, "../../dist/http/server", file)).href;
+const built = (module: string): string => pathToFileURL(join(import.meta.dirname, "../..", module)).href;
 
 let path: string;
 beforeEach(() => {
@@ -31,8 +31,8 @@ class Starter {
 
   private constructor() {
     const script = `
-      import { listenOnSocket } from ${JSON.stringify(dist("listen.js"))};
-      import { makeServer } from ${JSON.stringify(dist("server.js"))};
+      import { listenOnSocket } from ${JSON.stringify(built("dist/serving/listen.js"))};
+      import { makeServer } from ${JSON.stringify(built("dist/http/server/server.js"))};
       process.stdin.on("data", async () => {
         const server = makeServer({ answer: () => false, fetch: () => new Response(String(process.pid)) });
         try {
