@@ -30,7 +30,7 @@ await write("docs/cli.md", "help", commandPages);
 await write("docs/http.md", "calls", calls);
 await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
 await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));
-await write("docs/exports.md", "rule", () => exportsOf("src/rule/index.ts"));
+await write("docs/exports.md", "store", () => exportsOf("src/store.ts"));
 await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.ts"));
 writeWhole("docs/openapi.json", `${JSON.stringify(await description(), null, 2)}\n`);
 

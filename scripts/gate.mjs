@@ -32,7 +32,9 @@ const unitsLeftOut = {
  * beneath in units, but for that a process answers at all: these here look at that.
  */
 const othersTaken = [
-  ..."daemon etcd memory mysql oracle postgres redis sqlite zookeeper".split(" ").map((name) => `conformance/${name}`),
+  ..."daemon engine etcd memory mysql oracle postgres redis sqlite zookeeper"
+    .split(" ")
+    .map((name) => `conformance/${name}`),
   "e2e/cli-ids",
   "e2e/cli-scope",
   "e2e/deploy",

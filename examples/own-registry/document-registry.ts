@@ -1,44 +1,18 @@
 // A registry in one document of any store that has a compare-and-set: an object store with If-Match, etcd, Consul, a file. Every
-// operation reads the document, lets the rule decide, and replaces it only if no other client has replaced it in between.
+// operation reads the document, decides, and replaces it only if no other client has replaced it in between.
 
-import { type HistoryRow, Layout, type Lost, type NamespaceLimits, type Registry, SnowleaseError } from "snowlease";
+import { type HistoryRow, type PoolBounds, type Registry, SnowleaseError } from "snowlease";
 import {
-  admitClaim,
-  answerOrError,
-  checkEra,
-  checkLayout,
-  checkLimits,
-  checkNew,
-  checkPin,
-  checkUnnoted,
-  decideClaim,
-  decideRelease,
-  decideRenewal,
-  decideUnknownRelease,
-  decideUnknownRenewal,
-  type Era,
-  eraMark,
-  forced,
-  forceRefusal,
-  infoOf,
-  type NamespaceState,
-  newNamespace,
-  type NewNamespace,
-  noNamespace,
-  openedEra,
-  separated,
-  pinnedRecord,
-  type PoolView,
-  removedInOneStep,
-  shownRecord,
-  stateOf,
-  storedToken,
+  type AtomicStep,
+  type AtomicStore,
+  inOneStep,
+  type Part,
+  type Replacement,
+  type Standing,
+  type StoreChanges,
   type Stored,
-  type UnknownNamespace,
-  unpinnedRecord,
-  unusedRecord,
-  type Verdict,
-} from "snowlease/rule";
+  type StoreView,
+} from "snowlease/store";
 
 /** What the store has to be able to do. */
 export interface Document {
@@ -48,17 +22,17 @@ export interface Document {
   replace(version: number, text: string): Promise<boolean>;
 }
 
-interface Namespace extends NewNamespace {
-  era: Era;
-  records: Stored[];
-  history: HistoryRow[];
+/** What is kept under a name: the records by worker ID, and the claims that have ended, in the order in which they did. */
+interface Namespace {
+  readonly standing: Standing;
+  readonly records: readonly Stored[];
+  readonly ended: readonly HistoryRow[];
 }
 
-/** The namespaces by name. */
-class State extends Map<string, Namespace> {
-  /** What holders proved of namespaces that do not exist: the eras with which these begin. */
-  readonly noted = new Map<string, Era>();
-}
+/** By name. */
+type State = Map<string, Namespace>;
+
+const nothing: Namespace = { standing: {}, records: [], ended: [] };
 
 /** Names the store in errors. */
 const title = "The document";
@@ -69,282 +43,102 @@ export function documentRegistry(document: Document, { operationTimeout = 5000 }
   /** The last step of this client. Steps wait for each other: of fifty claims at the same time, only one write would take effect. */
   let last: Promise<unknown> = Promise.resolve();
 
-  /** One atomic step. Throws the error that it answers; what the step changed is stored then, unlike what it throws itself. */
-  async function step<Answer>(decide: (state: State, now: number) => Answer | SnowleaseError): Promise<Answer> {
-    const deadline = performance.now() + operationTimeout;
-    const decision = last.then(() => decided(decide, deadline)).catch(told);
-    last = decision.catch(() => undefined);
-    const answer = await decision;
-    if (answer instanceof SnowleaseError) throw answer;
+  /** One atomic step. `waited`: how long it waited for those before it, ms. */
+  function step<Answer>(work: (state: State, waited: number) => Answer): Promise<Answer> {
+    const asked = performance.now();
+    const answer = last
+      .then(() => {
+        const waited = Math.floor(performance.now() - asked);
+        return decided((state) => work(state, waited), asked + operationTimeout);
+      })
+      .catch(told);
+    last = answer.catch(() => undefined);
     return answer;
   }
 
-  /** Decides again where another client has replaced the document in between: nothing was applied then. */
-  async function decided<Answer>(decide: (state: State, now: number) => Answer, deadline: number): Promise<Answer> {
+  /** Works again where another client has replaced the document in between: nothing was applied then. */
+  async function decided<Answer>(work: (state: State) => Answer, deadline: number): Promise<Answer> {
     while (!closed && performance.now() < deadline) {
       const { version, text } = await document.read();
       const state = parse(text);
-      const answer = decide(state, Date.now());
+      const answer = work(state);
       const after = format(state);
-      if (after === (text || format(new State())) || (await document.replace(version, after))) return answer;
+      if (after === (text || format(new Map())) || (await document.replace(version, after))) return answer;
     }
     const why = closed ? "is closed" : `could not be replaced within ${operationTimeout} ms: other clients are faster`;
     throw new SnowleaseError("REGISTRY_UNAVAILABLE", `${title} ${why}.`);
   }
 
-  /** What went wrong with the document, as the library wants to be told. */
-  function told(error: unknown): never {
-    if (error instanceof SnowleaseError) throw error;
-    throw new SnowleaseError(
-      "REGISTRY_UNAVAILABLE",
-      `${title} did not answer: ${String(error)}.`,
-      {},
-      { cause: error },
-    );
-  }
-
-  const registry: Registry = {
+  const store: AtomicStore = {
     kind: "document",
+    title,
+    atomically: (name, _, work) => step((state, waited) => work(stepOn(state, name, waited))),
 
-    async init(request) {
-      const info = await step((state, now) => {
-        const { namespace } = request;
-        if (request.new === true) checkUnnoted(namespace, state.noted.get(namespace)?.quarantineEnd);
-        const space = state.get(namespace) ?? created(state, namespace, request, now);
-        checkLayout(request.namespace, request.layout, space.info);
-        checkLimits(request.namespace, request, space.info);
-        state.set(request.namespace, space);
-        return infoOf(present(space, now));
-      });
-      await checkNew(registry, request, info);
-      return info;
-    },
-
-    describe: (namespace) =>
-      step((state, now) => {
-        const space = state.get(namespace);
-        return space && infoOf(present(space, now));
-      }),
-
-    receiptKey: (namespace) => step((state) => state.get(namespace)?.receiptKey),
-
-    claim: (asked) =>
-      step((state, now) => {
-        const request = { ...asked, token: storedToken(asked.token) };
-        const { namespace, layout, limits } = request;
-        const space = state.get(namespace) ?? created(state, namespace, { layout, ...limits }, now);
-        const view = viewOf(space.records);
-        const { begins, refusal } = admitClaim(view, request, present(space, now), eraMark);
-        state.set(request.namespace, space);
-        if (begins !== undefined) space.era = begins;
-        if (refusal !== undefined) return answerOrError(title, refusal);
-        const { answer, store, before } = decideClaim(view, request, present(space, now));
-        if (store === undefined) return answer;
-        if (before !== undefined) end(space, before, now, "taken-over");
-        put(space, store);
-        const { workerId, fence, from, until, recents } = store;
-        const claim = { workerId, fence, from, until, holder: request.holder, claimedAt: now };
-        space.history.push(recents === undefined ? claim : { ...claim, continuedFrom: recents.from });
-        return answer;
-      }),
-
-    renew: (asked) =>
-      step((state, now) => {
-        const request = { ...asked, token: storedToken(asked.token) };
-        const space = state.get(request.namespace);
-        if (space === undefined) {
-          return noted(state, request.namespace, decideUnknownRenewal(unknown(state, request, now), request, eraMark));
-        }
-        const before = recordOf(space, request.workerId);
-        return applied(space, now, decideRenewal(present(space, now), before, request, eraMark));
-      }),
-
-    release: (asked) =>
-      step((state, now) => {
-        const request = { ...asked, token: storedToken(asked.token) };
-        const space = state.get(request.namespace);
-        if (space === undefined) {
-          return noted(state, request.namespace, decideUnknownRelease(unknown(state, request, now), request, eraMark));
-        }
-        const before = recordOf(space, request.workerId);
-        return applied(space, now, decideRelease(present(space, now), before, request, eraMark));
-      }),
-
-    workers: (namespace, { state: wanted, after = -1, limit = 1000 } = {}) =>
-      step((state, now) =>
-        (state.get(namespace)?.records ?? [])
-          .filter((record) => record.workerId > after && (wanted === undefined || stateOf(record, now) === wanted))
-          .slice(0, Math.min(limit, 10_000))
-          .map((record) => shownRecord(record, now)),
-      ),
-
-    worker: (namespace, workerId) =>
-      step((state, now) => {
-        const space = state.get(namespace);
-        const record = space && recordOf(space, workerId);
-        return record && shownRecord(record, now);
-      }),
-
-    history: (namespace, workerId, { from = -Infinity, until = Infinity, limit = 1000 } = {}) =>
+    prune: (name, before) =>
       step((state) => {
-        const space = state.get(namespace);
-        const live = space && recordOf(space, workerId)?.until;
-        const rows = (space?.history ?? [])
-          .filter((row) => row.workerId === workerId)
-          .map((row) => (row.end === undefined && live !== undefined ? { ...row, until: live } : row))
-          .filter((row) => row.until > from && (row.continuedFrom ?? row.from) < until);
-        return rows.slice(Math.max(0, rows.length - Math.min(limit, 10_000)));
+        const { records, ended, ...space } = state.get(name) ?? nothing;
+        const isLast = ({ workerId, fence }: HistoryRow): boolean =>
+          records.some((record) => record.workerId === workerId && record.fence === fence);
+        const kept = ended.filter((row) => row.until >= before || isLast(row));
+        state.set(name, { ...space, records, ended: kept });
+        return { pruned: ended.length - kept.length, isDone: true };
       }),
 
-    forceRelease: (request) =>
-      step((state, now) => {
-        const { namespace, workerId, resetWindow = false } = request;
-        const space = state.get(namespace);
-        const before = space && recordOf(space, workerId);
-        const refusal = forceRefusal(before, request, now);
-        if (refusal !== undefined) return refusal;
-        if (space === undefined || before === undefined) return { outcome: "absent" };
-        const record = forced(before, now, resetWindow);
-        put(space, record);
-        end(space, record, now, resetWindow ? "reset" : "forced");
-        return { outcome: "released", until: record.until };
-      }),
-
-    pin: (namespace, workerId, reason, owner) =>
-      step((state, now) => {
-        const space = state.get(namespace);
-        if (space === undefined) throw noNamespace(namespace);
-        checkPin({ workerId, reason, owner }, Layout.parse(space.info.layout).pool.last, now, space.info);
-        put(space, pinnedRecord(recordOf(space, workerId) ?? unusedRecord(workerId), reason, owner));
-      }),
-
-    unpin: (namespace, workerId) =>
-      step((state) => {
-        const space = state.get(namespace);
-        const record = space && recordOf(space, workerId);
-        if (space === undefined || record?.pinned === undefined) return false;
-        if (record.fence === 0) space.records = space.records.filter((one) => one !== record);
-        else put(space, unpinnedRecord(record));
-        return true;
-      }),
-
-    endQuarantine: (request) =>
-      step((state, now) => {
-        const space = state.get(request.namespace);
-        if (space === undefined) throw noNamespace(request.namespace);
-        checkEra(request, space.era.era);
-        space.era = openedEra(present(space, now));
-        return infoOf(present(space, now));
-      }),
-
-    separate: (request) =>
-      step((state, now) => {
-        const space = state.get(request.namespace);
-        if (space === undefined) throw noNamespace(request.namespace);
-        checkEra(request, space.era.era);
-        Object.assign(space, separated(present(space, now)));
-        return infoOf(present(space, now));
-      }),
-
-    remove: ({ namespace, era, forget = false }) =>
-      step((state, now) => {
-        const space = state.get(namespace);
-        if (space === undefined) throw noNamespace(namespace);
-        checkEra({ namespace, era }, space.era.era);
-        state.delete(namespace);
-        if (!forget) state.noted.set(namespace, removedInOneStep(present(space, now), space.records, eraMark));
-      }),
-
-    prune: (namespace, before) =>
-      step((state) => {
-        const space = state.get(namespace);
-        if (space === undefined) throw noNamespace(namespace);
-        const last = new Map(space.history.map((row) => [row.workerId, row]));
-        const kept = space.history.filter((row) => row.until >= before || last.get(row.workerId) === row);
-        const pruned = space.history.length - kept.length;
-        space.history = kept;
-        return pruned;
-      }),
-
-    ping: () => step((_, now) => ({ clock: now, durability: "What the document's store promises." })),
+    ping: () => step(() => ({ clock: Date.now(), durability: "What the document's store promises." })),
 
     async close() {
       closed = true;
     },
   };
-  return registry;
+  return inOneStep(store);
 }
 
-function created(
-  state: State,
-  namespace: string,
-  { layout, ...limits }: Partial<NamespaceLimits> & { readonly layout: string },
-  now: number,
-): Namespace {
-  const made = newNamespace(layout, limits, now, state.noted.get(namespace));
-  // What a step throws changes nothing, this neither.
-  state.noted.delete(namespace);
-  return { ...made, records: [], history: [] };
+/** What went wrong with the document, as the library wants to be told. */
+function told(error: unknown): never {
+  if (error instanceof SnowleaseError) throw error;
+  const text = `${title} did not answer: ${String(error)}.`;
+  throw new SnowleaseError("REGISTRY_UNAVAILABLE", text, {}, { cause: error });
 }
 
-/** What the rule wants to know of a namespace that does not exist. */
-function unknown(state: State, { namespace }: { readonly namespace: string }, clock: number): UnknownNamespace {
-  return { clock, noted: state.noted.get(namespace) };
-}
-
-/** Notes that a holder proved a namespace which does not exist: this document was emptied. */
-function noted(state: State, namespace: string, { begins, answer }: Verdict<Lost>): Lost | SnowleaseError {
-  if (begins !== undefined) state.noted.set(namespace, begins);
-  return answerOrError(title, answer);
-}
-
-/** The namespace as the rule wants to see it. */
-function present({ info, era }: Namespace, clock: number): NamespaceState {
-  return { info, ...era, clock };
-}
-
-/** Stores what a verdict says, and returns its answer. A receipt may have shown that this document is an older copy. */
-function applied<Answer extends { readonly outcome: string }>(
-  space: Namespace,
-  now: number,
-  { begins, record, end: how, answer }: Verdict<Answer>,
-): Answer | SnowleaseError {
-  if (begins !== undefined) space.era = begins;
-  if (record !== undefined) put(space, record);
-  if (record !== undefined && how !== undefined) end(space, record, now, how);
-  return answerOrError(title, answer);
-}
-
-function recordOf({ records }: Namespace, workerId: number): Stored | undefined {
-  return records.find((record) => record.workerId === workerId);
-}
-
-/** Stores a record; they stay in the order of their worker IDs. */
-function put(space: Namespace, record: Stored): void {
-  const others = space.records.filter(({ workerId }) => workerId !== record.workerId);
-  space.records = [...others, record].toSorted((a, b) => a.workerId - b.workerId);
-}
-
-/** Notes how the newest claim of a worker ID ended, and where its window then stood. */
-function end(
-  space: Namespace,
-  { workerId, until }: Stored,
-  endedAt: number,
-  how: NonNullable<HistoryRow["end"]>,
-): void {
-  const at = space.history.findLastIndex((row) => row.workerId === workerId);
-  const row = space.history[at];
-  if (row !== undefined && row.end === undefined) space.history[at] = { ...row, until, endedAt, end: how };
-}
-
-/** What a claim looks at. A larger store answers each of these from an index. */
-function viewOf(records: readonly Stored[]): PoolView {
-  const byAge = records.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
-  const inPool = (pool: { first: number; last: number }): Stored[] =>
-    byAge.filter(({ workerId }) => workerId >= pool.first && workerId <= pool.last);
-  const open = (pool: { first: number; last: number }): Stored[] =>
-    inPool(pool).filter(({ pinned }) => pinned === undefined);
+/** Nothing else reads or writes this state, so that each change takes effect as a whole. */
+function stepOn(state: State, name: string, waited: number): AtomicStep {
+  const before = state.get(name) ?? nothing;
   return {
+    waited,
+    view: viewOf(before, Date.now()),
+    commit: (changes) => void state.set(name, changed(before, changes)),
+  };
+}
+
+/** What is kept under a name after these changes. */
+function changed(before: Namespace, { becomes = before.standing, records }: StoreChanges): Namespace {
+  // With a namespace that is gone, all its records and claims are.
+  const kept = becomes.made === undefined ? nothing : before;
+  return { ...records.reduce(replaced, kept), standing: becomes };
+}
+
+function replaced({ standing, records, ended }: Namespace, change: Replacement): Namespace {
+  const others = records.filter(({ workerId }) => workerId !== change.workerId);
+  const after = change.after === undefined ? others : [...others, change.after];
+  return {
+    standing,
+    records: after.toSorted((a, b) => a.workerId - b.workerId),
+    ended: change.ended === undefined ? ended : [...ended, change.ended],
+  };
+}
+
+/** What operations look at. A store for more worker IDs answers each of these from an index. */
+function viewOf({ standing, records, ended }: Namespace, clock: number): StoreView {
+  const byAge = records.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+  const inPool = ({ first, last }: PoolBounds): readonly Stored[] =>
+    byAge.filter(({ workerId }) => workerId >= first && workerId <= last);
+  const open = (pool: PoolBounds): readonly Stored[] => inPool(pool).filter(({ pinned }) => pinned === undefined);
+  const ofHost = (pool: PoolBounds, host: string): readonly Stored[] =>
+    open(pool).filter(({ holder }) => holder?.host === host);
+
+  return {
+    clock,
+    standing,
     byToken: (token) => records.find((record) => record.token === token),
     byId: (workerId) => records.find((record) => record.workerId === workerId),
     firstUnused({ first, last }) {
@@ -353,32 +147,48 @@ function viewOf(records: readonly Stored[]): PoolView {
       return undefined;
     },
     oldest: (pool, limit) => open(pool).slice(0, limit),
-    oldestOfHost: (pool, host, limit) =>
-      open(pool)
-        .filter(({ holder }) => holder?.host === host)
-        .slice(0, limit),
+    oldestOfHost: (pool, host, limit) => ofHost(pool, host).slice(0, limit),
+    newestOfHost: (pool, host) => ofHost(pool, host).at(-1),
     pinnedFor: (pool, ip, limit) =>
       inPool(pool)
         .filter(({ owner }) => owner === ip)
         .slice(0, limit),
-    newestOfHost: (pool, host) => open(pool).findLast(({ holder }) => holder?.host === host),
+    page: (after, limit) =>
+      partOf(
+        records.filter(({ workerId }) => workerId > after),
+        limit,
+        (row) => row.workerId,
+      ),
+    ended(workerId, before, limit) {
+      const rows = ended.filter((row) => row.workerId === workerId && row.fence < before);
+      return partOf(rows.toReversed(), limit, (row) => row.fence);
+    },
   };
 }
 
+/** The first rows of a list. `place`: of a row in it. */
+function partOf<Row>(list: readonly Row[], limit: number, place: (row: Row) => number): Part<Row> {
+  const rows = list.slice(0, limit);
+  const end = rows.at(-1);
+  return { rows, next: end === undefined || rows.length === list.length ? undefined : place(end) };
+}
+
+/** Rises where an older program must not go on. */
+const schema = 1;
+
 /** Recents are bytes, which JSON does not have. */
 function format(state: State): string {
-  return JSON.stringify([[...state], [...state.noted]], (_, value: unknown) =>
+  return JSON.stringify({ schema, namespaces: Object.fromEntries(state) }, (_, value: unknown) =>
     value instanceof Uint8Array ? { base64: Buffer.from(value).toString("base64") } : value,
   );
 }
 
 function parse(text: string): State {
-  const state = new State();
-  if (text === "") return state;
-  const [namespaces, noted] = JSON.parse(text, (_, value: { base64?: unknown } | null) =>
+  if (text === "") return new Map();
+  const found = JSON.parse(text, (_, value: { readonly base64?: unknown } | null) =>
     typeof value?.base64 === "string" ? new Uint8Array(Buffer.from(value.base64, "base64")) : value,
-  ) as [[string, Namespace][], [string, Era][]];
-  for (const [name, space] of namespaces) state.set(name, space);
-  for (const [name, era] of noted) state.noted.set(name, era);
-  return state;
+  ) as { readonly schema?: unknown; readonly namespaces: Record<string, Namespace> };
+  if (found.schema === schema) return new Map(Object.entries(found.namespaces));
+  const message = `${title} has schema ${String(found.schema)}, and this program knows ${schema}; run the one that wrote it.`;
+  throw new SnowleaseError("SCHEMA_INCOMPATIBLE", message);
 }

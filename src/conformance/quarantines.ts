@@ -115,6 +115,18 @@ export const quarantines: readonly ConformanceCheck[] = [
     await noQuarantineSince(trial, after);
   }),
 
+  within(brief, "the history has the times that a holder used before a quarantine", async (trial, held) => {
+    const { from } = held.grant;
+    const usedAt = async () => (await trial.history(7, { from, until: from + 1 })).map(({ fence }) => fence);
+    const { end } = await begin(trial, held);
+    await trial.passed(end);
+    const { from: since } = await trial.renewed(held, { window: short, receipt: receiptOf(held) });
+    ensure(since >= end, `a window from ${end} on`, since);
+    equal(await usedAt(), [held.grant.fence], "the claims that could use the first ms of the window");
+    await trial.released(held);
+    equal(await usedAt(), [held.grant.fence], "these claims after the end of the last one");
+  }),
+
   within(endless, "evidence of a window that ends after the quarantine begins another one", async (trial, held) => {
     const first = await begin(trial, held);
     const until = first.end + 1;

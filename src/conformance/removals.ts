@@ -133,6 +133,39 @@ export const removals: readonly ConformanceCheck[] = [
   ),
 
   checkNew(
+    "no operator ends the quarantine of a removed namespace",
+    async (trial) => {
+      const { registry, namespace } = trial;
+      await trial.init();
+      await trial.claim({ workerId: 7 });
+      await remove(trial);
+      await trial.init({});
+      const before = await known(trial);
+      ensure(before.quarantineUntil !== undefined, "a quarantine", before);
+      const { era } = before;
+      if (registry.endQuarantine === undefined) return;
+      await refuses("CONFIG_INVALID", "its end", registry.endQuarantine({ namespace, era }));
+      equal(await known(trial), before, "what is known of the namespace");
+    },
+    "removals",
+  ),
+
+  checkNew(
+    "a claim that asks for what cannot be granted makes no removed namespace again",
+    async (trial) => {
+      await trial.init();
+      await trial.claim({ workerId: 7 });
+      await remove(trial);
+      await refuses("CONFIG_INVALID", "a window of 0", trial.ask({ window: 0 }));
+      await refuses("CLOCK_SKEW", "a clock an hour ahead", trial.ask({ clock: trial.now() + hour }));
+      equal(await trial.describe(), undefined, "what is known of the namespace");
+      await refuses("QUARANTINE", "another claim", trial.ask());
+    },
+    "removals",
+    "creates-namespaces",
+  ),
+
+  checkNew(
     "a holder of a removed namespace is refused, and its namespace stays away",
     async (trial) => {
       await trial.init({ ...brief, new: true });

@@ -143,7 +143,7 @@ export function claimIn({ era, opensAt }: Era, record: Stored, before: Stored | 
 export function renewalIn({ era, opensAt }: Era, record: Stored): Stored {
   if (record.era === era) return record;
   const from = Math.max(record.from, opensAt);
-  return { ...record, era, from, knownFrom: from };
+  return { ...record, era, from, knownFrom: from, began: record.began ?? record.knownFrom };
 }
 
 /** A holder's checkpoint, unless it used it before the last quarantine: the store may have forgotten the end of that window. */

@@ -56,6 +56,46 @@ export function* claimSteps(
   request: ClaimRequest,
   state: NamespaceState,
 ): Generator<readonly PoolRead[], Decision, PoolView> {
+  return yield* claimFrom(yield claimReads(request), request, state);
+}
+
+/** What a claim reads first: it depends on nothing that is stored. */
+export function claimReads({
+  token,
+  workerId,
+  pool,
+  holder,
+  reuse = "any",
+  ...wish
+}: ClaimRequest): readonly PoolRead[] {
+  if (workerId !== undefined)
+    return [
+      ["byToken", token],
+      ["byId", workerId],
+    ];
+  const reused: readonly PoolRead[] = [
+    ["pinnedFor", pool, holder.ip, look],
+    ...preferredIn(pool, wish).map((id) => ["byId", id] as const),
+    ["oldestOfHost", pool, holder.host, look],
+  ];
+  return [
+    ["byToken", token],
+    ["newestOfHost", pool, holder.host],
+    ...(reuse === "never" ? [] : reused),
+    ["firstUnused", pool],
+  ];
+}
+
+function preferredIn(pool: PoolBounds, { preferred = [] }: Pick<ClaimRequest, "preferred">): readonly number[] {
+  return preferred.slice(0, look).filter((id) => isIn(pool, id));
+}
+
+/** The steps behind those reads. `view`: answers them. */
+export function* claimFrom(
+  view: PoolView,
+  request: ClaimRequest,
+  state: NamespaceState,
+): Generator<readonly PoolRead[], Decision, PoolView> {
   const { clock, info } = state;
   const { token, workerId: wanted, pool, holder, reuse = "any" } = request;
   const free = (record: Stored): boolean => isFree(recordIn(state, record), request, clock);
@@ -65,23 +105,6 @@ export function* claimSteps(
     const rollback = rollbackOf(newest, request, info) ?? rollbackOf(before, request, info);
     return { answer: grantOf(state, store, rollback), store, before };
   };
-  const preferred = (request.preferred ?? []).slice(0, look).filter((id) => isIn(pool, id));
-  const reused: readonly PoolRead[] = [
-    ["pinnedFor", pool, holder.ip, look],
-    ...preferred.map((id) => ["byId", id] as const),
-    ["oldestOfHost", pool, holder.host, look],
-  ];
-  const view = yield wanted === undefined
-    ? [
-        ["byToken", token],
-        ["newestOfHost", pool, holder.host],
-        ...(reuse === "never" ? [] : reused),
-        ["firstUnused", pool],
-      ]
-    : [
-        ["byToken", token],
-        ["byId", wanted],
-      ];
 
   // The claim was granted before, and is asked again.
   const repeated = view.byToken(token);
@@ -100,7 +123,7 @@ export function* claimSteps(
   if (reuse !== "never") {
     const pinned = view.pinnedFor(pool, holder.ip, look).find(free);
     if (pinned !== undefined) return granted(pinned.workerId, pinned, newest);
-    for (const id of preferred) {
+    for (const id of preferredIn(pool, request)) {
       const record = view.byId(id);
       if (record === undefined || free(record)) return granted(id, record, newest);
     }

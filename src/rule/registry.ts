@@ -5,8 +5,8 @@ import type { Turns } from "./turn.ts";
 /*
  * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
  *
- * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it repeats only a
- * request that is known to have had no effect. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation may have taken
+ * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it sends again what is
+ * known to have had no effect, and what has the same effect twice: a claim, a renewal, a release, a pin. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation may have taken
  * effect, any other code where nothing was changed. Safety rests on three promises: `until` is on durable storage before an answer
  * contains it, only `release` by the holder lowers it, and a claim never opens a window before it.
  */
@@ -28,7 +28,7 @@ export interface Registry {
   /**
    * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
    * grant until the first renewal; it is lost after that, and after a quarantine. Creates a missing namespace. Throws QUARANTINE,
-   * whatever else is wrong with the claim; CLOCK_SKEW, LAYOUT_MISMATCH, CONFIG_INVALID.
+   * whatever else is wrong with a claim in a namespace that exists; CLOCK_SKEW, LAYOUT_MISMATCH, CONFIG_INVALID.
    */
   claim(request: ClaimRequest): Promise<Grant | Refusal | Lost>;
 
@@ -443,7 +443,7 @@ export interface HistoryRange {
 
 /** One claim in the history of a worker ID. */
 export interface HistoryRow extends ClaimedWindow {
-  /** Where the part began that the holder continued. */
+  /** Where the part began that the holder continued, or used before a quarantine. */
   readonly continuedFrom?: number | undefined;
   readonly holder: HolderLabel;
   readonly claimedAt: number;

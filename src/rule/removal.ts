@@ -1,7 +1,6 @@
 import { SnowleaseError } from "../id/errors.ts";
-import { type Era, type EraMark, isSealed, type NamespaceState, neverOpens, nextEra, removedEra } from "./era.ts";
+import { type Era, type EraMark, isSealed, type NamespaceState, neverOpens, nextEra } from "./era.ts";
 import type { Registry } from "./registry.ts";
-import type { Stored } from "./window.ts";
 
 /*
  * The removal of a namespace, which makes the store forget every window that it granted in it. So the store grants nothing any more before
@@ -25,16 +24,6 @@ export function rememberedEra({ era, quarantineEnd, opensAt }: Era, last: number
   return quarantineEnd >= last ? undefined : { era, quarantineEnd: last, opensAt };
 }
 
-/** The era to note, for a store that forgets a namespace with all its records in one step, so that it need not be sealed before. */
-export function removedInOneStep(
-  state: NamespaceState,
-  records: readonly Pick<Stored, "until" | "fence">[],
-  mark: EraMark,
-): Era {
-  const sealed = sealedEra(state, mark);
-  return removedEra(rememberedEra(sealed, lastOf(records)) ?? sealed, mark);
-}
-
 /**
  * The end of the last window that was granted in a namespace, and its highest fence if that is higher: both count in Unix ms. It stays as
  * it is while the namespace is sealed.
@@ -43,7 +32,7 @@ export async function lastUse(registry: Pick<Registry, "workers">, namespace: st
   let last = 0;
   for (let after: number | undefined = -1; after !== undefined;) {
     const records = await registry.workers(namespace, { after, limit: page });
-    last = Math.max(last, lastOf(records));
+    for (const { until, fence } of records) last = Math.max(last, until, fence);
     after = records.length < page ? undefined : records.at(-1)?.workerId;
   }
   return last;
@@ -57,8 +46,4 @@ export function checkSealed(namespace: string, era: Era): void {
     `Namespace \`${namespace}\` is not as it was when its removal began (the store was put back to an older copy, say), so its removal did not go on; look with \`snowlease quarantine\`, stop each process that uses it, and remove it again.`,
     { namespace },
   );
-}
-
-function lastOf(records: readonly Pick<Stored, "until" | "fence">[]): number {
-  return records.reduce((last, { until, fence }) => Math.max(last, until, fence), 0);
 }

@@ -25,6 +25,8 @@ export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
   readonly token?: string | undefined;
   /** The present or last holder knows every sequence used from this time on, Unix ms: its recents may begin here. */
   readonly knownFrom: number;
+  /** Since when the claim could use times, Unix ms, where a later era has raised `from`: the history shows it. */
+  readonly began?: number | undefined;
   /** The era in which a holder last wrote it: `Era.era`. */
   readonly era?: string | undefined;
   /** How many renewals were accepted under this fence. Default 0. */
@@ -232,7 +234,7 @@ export function forceRefusal(
 
 /** A record for people: with its state, without its token. */
 export function shownRecord(record: Stored, clock: number): WorkerRecord {
-  const { token: _, knownFrom: __, era: ___, renewals: ____, turn: _____, ...rest } = record;
+  const { token: _, knownFrom: __, began: ___, era: ____, renewals: _____, turn: ______, ...rest } = record;
   return { ...rest, state: stateOf(record, clock) };
 }
 

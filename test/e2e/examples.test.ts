@@ -46,7 +46,7 @@ function exportsOf(file: string): string[] {
 test.each([
   ["snowlease", "index.d.ts"],
   ["snowlease/conformance", "conformance.d.ts"],
-  ["snowlease/rule", "rule/index.d.ts"],
+  ["snowlease/store", "store.d.ts"],
   ["snowlease/testing", "testing.d.ts"],
 ])("each export of %s stands in an example that compiles", (name, file) => {
   const lists = readdirSync(examplesFolder, { recursive: true, encoding: "utf8" })

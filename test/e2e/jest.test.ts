@@ -30,7 +30,7 @@ test(
     const { isSnowleaseError, snowlease, SnowleaseError } = require("snowlease");
     const { expectNoDuplicates, fakeClock, memoryRegistry, startHolder } = require("snowlease/testing");
     const { conformance } = require("snowlease/conformance");
-    const { decideClaim } = require("snowlease/rule");
+    const { inOneStep } = require("snowlease/store");
     const registry = "sqlite:" + __dirname + "/jest.db";
 
     test("a file", async () => {
@@ -68,7 +68,7 @@ test(
     });
     test("other entries", () => {
       expect(conformance.length).toBeGreaterThan(100);
-      expect(typeof decideClaim).toBe("function");
+      expect(typeof inOneStep).toBe("function");
     });
   `);
     expect(report).toMatch(/^Tests: +6 passed, 6 total$/m);

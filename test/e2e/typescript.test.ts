@@ -39,10 +39,10 @@ const settings: readonly Setting[] = [
 /** All entries. */
 const main = `import { isSnowleaseError, lendLease, type Lease, snowlease, type SnowleaseOptions } from "snowlease";
 import { conformance } from "snowlease/conformance";
-import { decideClaim } from "snowlease/rule";
+import { inOneStep } from "snowlease/store";
 import { fakeClock, memoryRegistry } from "snowlease/testing";
 
-export const others = [lendLease, conformance, decideClaim];
+export const others = [lendLease, conformance, inOneStep];
 export async function main(options: SnowleaseOptions): Promise<void> {
   const clock = fakeClock();
   const ids = await snowlease({ ...options, registry: memoryRegistry({ clock }), clock });

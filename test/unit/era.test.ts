@@ -121,7 +121,12 @@ describe("an era", () => {
   });
 
   test("lets a holder from before it go on behind its begin", () => {
-    expect(renewalIn(now, record)).toMatchObject({ era: now.era, from: 6200, knownFrom: 6200 });
+    const renewed = renewalIn(now, record);
+    expect(renewed).toMatchObject({ era: now.era, from: 6200, knownFrom: 6200, began: record.knownFrom });
+    expect(renewalIn({ ...now, era: "9-a", opensAt: 9000 }, renewed)).toMatchObject({
+      from: 9000,
+      began: record.knownFrom,
+    });
     expect(renewalIn(now, { ...record, from: 6500 })).toMatchObject({ from: 6500, knownFrom: 6500 });
     expect(renewalIn(now, present)).toBe(present);
   });

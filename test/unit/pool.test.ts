@@ -259,8 +259,6 @@ const anyRecord = fc.record({
   token: fc.option(fc.constantFrom("t0", "t1", "t2"), { nil: undefined }),
   pinned: fc.option(fc.constant("kept"), { nil: undefined }),
   forget: fc.boolean(),
-  /** A pool from which something is claimed before. */
-  claimed: fc.option(anyPool, { nil: undefined }),
 });
 
 describe("the memory registry's indexes", () => {
@@ -268,10 +266,8 @@ describe("the memory registry's indexes", () => {
     fc.assert(
       fc.property(fc.array(anyRecord, { maxLength: 40 }), anyPool, fc.nat(9), (changes, pool, limit) => {
         const records = new MemoryRecords();
-        records.prepare({ pool: all });
         const plain = new Map<number, Stored>();
-        for (const { workerId, host, forget, claimed, ...rest } of changes) {
-          if (claimed !== undefined) records.prepare({ pool: claimed });
+        for (const { workerId, host, forget, ...rest } of changes) {
           if (forget) {
             records.forget(workerId);
             plain.delete(workerId);
@@ -283,7 +279,6 @@ describe("the memory registry's indexes", () => {
           records.put(record);
           plain.set(workerId, record);
         }
-        records.prepare({ pool });
         const view = new PlainView([...plain.values()]);
         for (let id = 0; id <= 13; id++) expect(records.byId(id)).toBe(view.byId(id));
         for (const token of ["t0", "t1", "t2"]) expect(records.byToken(token)).toBe(view.byToken(token));
@@ -299,5 +294,19 @@ describe("the memory registry's indexes", () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it("find the oldest of a pool behind thousands of older records of other pools", () => {
+    const records = new MemoryRecords();
+    for (let id = 0; id < 3000; id++) records.put(free(id, { until: now - 5000, holder: on("alpha") }));
+    const pool = { first: 3000, last: 3009 };
+    const own = [3, 1, 2].map((age) => free(3000 + age, { until: now - age, holder: on("alpha") }));
+    for (const record of own) records.put(record);
+    for (let id = 4000; id < 7000; id++) records.put(free(id, { until: now - 1, holder: on("alpha") }));
+    const [oldest, newest, middle] = own;
+    expect(records.oldest(pool, 2)).toEqual([oldest, middle]);
+    expect(records.oldestOfHost(pool, "alpha", 9)).toEqual([oldest, middle, newest]);
+    expect(records.newestOfHost(pool, "alpha")).toBe(newest);
+    expect(records.newestOfHost(pool, "beta")).toBeUndefined();
   });
 });

@@ -30,6 +30,8 @@ const fields: Record<keyof Stored, Names> = {
   seenClock: { columns: ["seen_clock"], lua: ["seenClock"], node: ["seenClock"], json: ["seenClock"] },
   clean: { columns: ["clean"], lua: ["clean"], node: ["clean"], json: ["clean"] },
   knownFrom: { columns: ["known_from_ms"], lua: ["knownFrom"], node: ["knownFrom"], json: [] },
+  // Tables and Redis have a row of a claim from its begin, which shows that.
+  began: { columns: [], lua: [], node: ["began"], json: [] },
   // The bytes of Redis lie in a key of their own.
   recents: {
     columns: ["recents_from", "recents"],
@@ -107,6 +109,7 @@ describe("the fields of a record", () => {
       seenClock: 1,
       clean: true,
       knownFrom: 1,
+      began: 1,
       recents: { from: 1, bytes: new Uint8Array() },
       checkpoint: { timestamp: 1, sequence: 0 },
       holder: { host: "vm", ip: "192.0.2.1", pid: 1, instance: "" },

@@ -45,6 +45,7 @@ const recordShape = {
   seenClock: z.int(),
   clean: z.boolean(),
   knownFrom: z.int(),
+  began: z.int().optional(),
   recents: z.object({ from: z.int(), bytes: z.base64() }).optional(),
   checkpoint: z.object({ timestamp: z.int(), sequence: z.int() }).optional(),
   holder: holder.optional(),

@@ -5,7 +5,7 @@ import { checkUnnoted } from "../../rule/namespace.ts";
 import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { endedRow } from "../compare-and-set/claim-row.ts";
+import { endedRow } from "../engine/history.ts";
 import { together } from "../compare-and-set/decide.ts";
 import {
   Changed,

@@ -2,7 +2,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Decision } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { endedRow } from "../compare-and-set/claim-row.ts";
+import { endedRow } from "../engine/history.ts";
 import { decideByBatches, together } from "../compare-and-set/decide.ts";
 import { Changed, type ClaimAttempt } from "../compare-and-set/store.ts";
 import { EtcdBands } from "./bands.ts";

@@ -21,7 +21,7 @@ export interface StepStore {
 }
 
 /** The code of a step. It makes every check before it changes a record or the history. */
-export type StepWork<Answer> = (step: Step) => Answer;
+type StepWork<Answer> = (step: Step) => Answer;
 
 /** A store during one step. */
 export interface Step {

@@ -1,7 +1,7 @@
 import type { Decision } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { endedRow } from "../compare-and-set/claim-row.ts";
+import { endedRow } from "../engine/history.ts";
 import { decideByBatches } from "../compare-and-set/decide.ts";
 import { Beaten, type ClaimAttempt } from "../compare-and-set/store.ts";
 import type { KubernetesAttempt } from "./attempt.ts";

@@ -1,39 +1,25 @@
 import BTreeModule from "sorted-btree";
-import { type Band, bandAt, bandsIn, cutBands, isUnfiled } from "../bands.ts";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import type { PoolView } from "../../rule/pool.ts";
-import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
 // Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
 const BTree = "default" in BTreeModule ? BTreeModule.default : BTreeModule;
 
-type UntilKey = readonly [until: number, workerId: number];
-type UntilIndex = InstanceType<typeof BTree<UntilKey, Stored>>;
+type AgeKey = readonly [until: number, workerId: number];
+type AgeIndex = InstanceType<typeof BTree<AgeKey, Stored>>;
 
-/** The records of one namespace, with the ordered indexes that keep a claim's cost the same at any fill. */
+/** Entries of an index by age that a claim looks at. Where more of them are of other pools, it looks at each record of its own pool. */
+const mostLookedAt = 1000;
+
+/** The records of one namespace, with the ordered indexes that claims look into. */
 export class MemoryRecords implements PoolView {
   readonly #byId: InstanceType<typeof BTree<number, Stored>> = new BTree<number, Stored>();
   readonly #byToken = new Map<string, Stored>();
-  /** The indexes that claims look into, the oldest `until` first, by the names of `#indexNames`. */
-  readonly #byUntil = new Map<string, UntilIndex>();
-  #bands: readonly Band[] = [];
-  /** The pool at whose limits the bands were cut last. */
-  #cutAt: PoolBounds | undefined;
+  /** The oldest `until` first, by the names of `indexesOf`. */
+  readonly #byAge = new Map<string, AgeIndex>();
   /** Worker IDs without a record, as ranges in ascending order. */
   #gaps: PoolBounds[] = [{ first: 0, last: Number.MAX_SAFE_INTEGER }];
-
-  /** Cuts the bands at the limits of the claim's pool; for a claim of one worker ID only where that is in no band. */
-  prepare({ pool, workerId }: Pick<ClaimRequest, "pool" | "workerId">): void {
-    if (pool.first === this.#cutAt?.first && pool.last === this.#cutAt.last) return;
-    if (workerId !== undefined && bandAt(this.#bands, workerId) !== undefined) return;
-    const bands = cutBands(this.#bands, pool);
-    const moved = bands.filter(isUnfiled).flatMap(({ first, last }) => this.#byId.getRange(first, last, true));
-    for (const [, record] of moved) this.#unindex(record);
-    this.#bands = bands.map((band) => ({ ...band, filed: band.last + 1 }));
-    this.#cutAt = pool;
-    for (const [, record] of moved) this.#index(record);
-  }
 
   put(record: Stored): void {
     const { workerId } = record;
@@ -66,22 +52,25 @@ export class MemoryRecords implements PoolView {
   }
 
   oldest(pool: PoolBounds, limit: number): readonly Stored[] {
-    return this.#oldestIn(this.#bandsIn(pool), pool, limit);
+    return this.#oldestIn(everybody, pool, limit);
   }
 
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[] {
-    const indexes = this.#bandsIn(pool).map((band) => hostIndex(band, host));
-    return this.#oldestIn(indexes, pool, limit);
+    return this.#oldestIn(ofHost(host), pool, limit);
   }
 
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return this.#oldestIn([ownerIndex(ip)], pool, limit);
+    return this.#oldestIn(ofOwner(ip), pool, limit);
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
-    return this.#bandsIn(pool)
-      .flatMap((band) => this.#byUntil.get(hostIndex(band, host))?.nextLowerPair(undefined)?.[1] ?? [])
-      .toSorted((a, b) => b.until - a.until || b.workerId - a.workerId)[0];
+    const index = this.#byAge.get(ofHost(host));
+    let looked = 0;
+    for (let pair = index?.nextLowerPair(undefined); pair !== undefined; pair = index?.nextLowerPair(pair[0])) {
+      if (isIn(pool, pair[1].workerId)) return pair[1];
+      if (++looked === mostLookedAt) return this.#inPool(ofHost(host), pool).at(-1);
+    }
+    return undefined;
   }
 
   /** All records above a worker ID, in ascending order. */
@@ -89,44 +78,37 @@ export class MemoryRecords implements PoolView {
     for (const [workerId, record] of this.#byId.entries(after)) if (workerId > after) yield record;
   }
 
-  #bandsIn(pool: PoolBounds): readonly string[] {
-    return [...new Set(bandsIn(this.#bands, pool).map(({ name }) => name))];
+  #oldestIn(name: string, pool: PoolBounds, limit: number): readonly Stored[] {
+    const found: Stored[] = [];
+    let looked = 0;
+    for (const [, record] of this.#byAge.get(name)?.entries() ?? []) {
+      if (found.length === limit) break;
+      if (looked++ === mostLookedAt) return this.#inPool(name, pool).slice(0, limit);
+      if (isIn(pool, record.workerId)) found.push(record);
+    }
+    return found;
   }
 
-  /** The oldest few records of some indexes. */
-  #oldestIn(indexes: readonly string[], { first, last }: PoolBounds, limit: number): readonly Stored[] {
-    const found: Stored[] = [];
-    for (const name of indexes) {
-      let left = limit;
-      for (const [, record] of this.#byUntil.get(name)?.entries() ?? []) {
-        if (left === 0) break;
-        if (record.workerId < first || record.workerId > last) continue;
-        found.push(record);
-        left--;
-      }
-    }
-    return found.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId).slice(0, limit);
+  /** The records of a pool that are in an index, in its order. */
+  #inPool(name: string, { first, last }: PoolBounds): readonly Stored[] {
+    return this.#byId
+      .getRange(first, last, true)
+      .flatMap(([, record]) => (indexesOf(record).includes(name) ? [record] : []))
+      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
   }
 
   #index(record: Stored): void {
     if (record.token !== undefined) this.#byToken.set(record.token, record);
-    for (const name of this.#indexNames(record)) {
-      const index = this.#byUntil.get(name) ?? new BTree<UntilKey, Stored>(undefined, compareUntil);
+    for (const name of indexesOf(record)) {
+      const index = this.#byAge.get(name) ?? new BTree<AgeKey, Stored>(undefined, compareAge);
       index.set([record.until, record.workerId], record);
-      this.#byUntil.set(name, index);
+      this.#byAge.set(name, index);
     }
   }
 
   #unindex(record: Stored): void {
     if (record.token !== undefined) this.#byToken.delete(record.token);
-    for (const name of this.#indexNames(record)) this.#byUntil.get(name)?.delete([record.until, record.workerId]);
-  }
-
-  /** The indexes in which claims look for a record. */
-  #indexNames({ workerId, pinned, owner, holder }: Stored): readonly string[] {
-    if (pinned !== undefined) return owner === undefined ? [] : [ownerIndex(owner)];
-    const band = bandAt(this.#bands, workerId)?.name ?? "";
-    return [band, hostIndex(band, holder?.host ?? "")];
+    for (const name of indexesOf(record)) this.#byAge.get(name)?.delete([record.until, record.workerId]);
   }
 
   #fillGap(workerId: number): void {
@@ -139,10 +121,16 @@ export class MemoryRecords implements PoolView {
   }
 }
 
-function compareUntil([untilA, a]: UntilKey, [untilB, b]: UntilKey): number {
-  return untilA - untilB || a - b;
+const everybody = "";
+const ofHost = (host: string): string => `host ${host}`;
+const ofOwner = (ip: string): string => `owner ${ip}`;
+
+/** The indexes by age in which claims look for a record. */
+function indexesOf({ pinned, owner, holder }: Stored): readonly string[] {
+  if (pinned !== undefined) return owner === undefined ? [] : [ofOwner(owner)];
+  return [everybody, ofHost(holder?.host ?? "")];
 }
 
-// The index of a whole band has the band's name, which has no space.
-const hostIndex = (band: string, host: string): string => `${band} ${host}`;
-const ownerIndex = (ip: string): string => `owner ${ip}`;
+function compareAge([untilA, a]: AgeKey, [untilB, b]: AgeKey): number {
+  return untilA - untilB || a - b;
+}

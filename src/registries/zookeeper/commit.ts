@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { Beaten } from "../compare-and-set/store.ts";
-import { codes, ConnectionLost } from "./errors.ts";
+import { codes } from "./errors.ts";
 import type { Exchange, Write, ZooKeeperSession } from "./session.ts";
 
 /** Another writer was faster: the first write that did not find what it expected. */
@@ -42,8 +42,6 @@ export async function commit(
       const committed = session.commit(left);
       const [failure] = await Promise.all([committed, ...made, ...(also?.(session) ?? [])]);
       return { id: session.id, failure };
-    }).catch((cause: unknown) => {
-      throw cause instanceof ConnectionLost ? new ConnectionLost(cause.message, { wrote: true, cause }) : cause;
     });
     if (failure === undefined) return id;
     const write = left[failure.failed];

@@ -24,14 +24,12 @@ export class ReplyError extends Error {
   }
 }
 
-/** The connection ended before the answer came. Calls that write may have been done. */
-export class ConnectionLost extends Unanswered {
-  override readonly wrote: boolean;
+/** The connection ended before the answer came. The calls may have been done. */
+export class ConnectionLost extends Unanswered {}
 
-  constructor(message: string, { wrote = false, cause }: { readonly wrote?: boolean; readonly cause?: unknown } = {}) {
-    super(message, { cause });
-    this.wrote = wrote;
-  }
+/** The same, and the calls were reads. */
+export class ReadLost extends ConnectionLost {
+  override readonly wrote: boolean = false;
 }
 
 interface ReplyMeaning {

@@ -1,6 +1,7 @@
 import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { endedRow, presentRow, selectClaims } from "../compare-and-set/claim-row.ts";
+import { selectClaims } from "../compare-and-set/claim-row.ts";
+import { endedRow, presentRow } from "../engine/history.ts";
 import type { Exchange, Write } from "./session.ts";
 import { type Nodes, numberOf } from "./nodes.ts";
 import { jsonBytes, readRow } from "./records.ts";

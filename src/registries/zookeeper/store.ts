@@ -5,7 +5,7 @@ import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import { operate, type Try } from "../compare-and-set/operate.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
-import { silentError } from "./errors.ts";
+import { ConnectionLost, ReadLost, silentError } from "./errors.ts";
 import { OwnEphemerals } from "./ephemeral.ts";
 import { Nodes } from "./nodes.ts";
 import { eraBytes, type StoredNode, metaBytes, readEra, readMeta, readRecord } from "./records.ts";
@@ -93,15 +93,20 @@ export class ZooKeeperStore {
     nodes: Nodes,
     reads: (session: ZooKeeperSession) => Promise<Read>,
   ): Promise<Beginning<Read>> {
-    const [clock, meta, era, read, session] = await exchange(async (session) => [
-      ...(await Promise.all([
+    const reading = exchange(async (session) => ({
+      found: await Promise.all([
         session.touch(this.#clock),
         session.get(nodes.meta),
         session.get(nodes.era),
         reads(session),
-      ])),
-      session.id,
-    ]);
+      ]),
+      session: session.id,
+    }));
+    const { found, session } = await reading.catch((error: unknown) => {
+      // That the clock was written changes nothing.
+      throw error instanceof ConnectionLost ? new ReadLost(error.message, { cause: error }) : error;
+    });
+    const [clock, meta, era, read] = found;
     if (clock !== undefined) {
       const state = meta && { ...readMeta(meta, nodes.meta), ...readEra(era, nodes.era), clock };
       const unknown = meta ? undefined : { clock, noted: era && readEra(era, nodes.era) };

@@ -43,8 +43,26 @@ export const removalFaults: readonly Fault[] = [
     }),
   },
   {
+    fault: "makes a removed namespace again for any claim",
+    rejectedBy: ["a claim that asks for what cannot be granted makes no removed namespace again"],
+    wrap: (registry) => {
+      const removed = new Set<string>();
+      return {
+        remove: async (request) => {
+          await registry.remove?.(request);
+          removed.add(request.namespace);
+        },
+        claim: async (request) => {
+          const { namespace, layout, limits } = request;
+          if (removed.has(namespace)) await registry.init({ namespace, layout, ...limits });
+          return registry.claim(request);
+        },
+      };
+    },
+  },
+  {
     fault: "lets an operator end the quarantine of a removed namespace",
-    rejectedBy: [behind],
+    rejectedBy: [behind, "no operator ends the quarantine of a removed namespace"],
     wrap: (registry, clock) => {
       const opens = new Map<string, number>();
       return {

@@ -113,6 +113,16 @@ export const viewFaults: readonly Fault[] = [
     wrap: telling((rows) => rows.map(({ continuedFrom: _, ...row }) => row)),
   },
   {
+    fault: "forgets what was used before a quarantine",
+    rejectedBy: ["the history has the times that a holder used before a quarantine"],
+    wrap: (registry) => ({
+      history: async (namespace, workerId, range = {}) => {
+        const rows = await registry.history(namespace, workerId, range);
+        return rows.filter(({ from }) => from < (range.until ?? Infinity));
+      },
+    }),
+  },
+  {
     fault: "ignores the span of the history",
     rejectedBy: ["the history of a span has the claims that could use a time in it"],
     wrap: (registry) => ({ history: (namespace, workerId) => registry.history(namespace, workerId) }),

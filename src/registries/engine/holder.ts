@@ -1,0 +1,51 @@
+import { eraMark, type NewNamespace } from "../../rule/new-namespace.ts";
+import { answerOrError } from "../../rule/quarantine.ts";
+import type { Lost, Released, ReleaseRequest, Renewal, RenewRequest } from "../../rule/registry.ts";
+import { decideUnknownRelease, decideUnknownRenewal } from "../../rule/unknown-namespace.ts";
+import { decideRelease, decideRenewal, type InQuarantine, type Verdict } from "../../rule/verdict.ts";
+import { endedRow } from "./history.ts";
+import { type Operation, type Outcome, stateOf, type StoreView } from "./port.ts";
+
+/* What a holder asks. `request`: as it stands now. `title` names the store in errors. */
+
+export function* renew(request: RenewRequest, title: string): Operation<Renewal | Lost> {
+  const { workerId } = request;
+  const view = yield [["byId", workerId]];
+  const { clock, standing } = view;
+  const { made, noted } = standing;
+  if (made === undefined) return unknown(view, title, decideUnknownRenewal({ clock, noted }, request, eraMark));
+  const verdict = decideRenewal(stateOf(made, clock), view.byId(workerId), request, eraMark);
+  return decided(view, title, { made, workerId, verdict });
+}
+
+export function* release(request: ReleaseRequest, title: string): Operation<Released | Lost> {
+  const { workerId } = request;
+  const view = yield [["byId", workerId]];
+  const { clock, standing } = view;
+  const { made, noted } = standing;
+  if (made === undefined) return unknown(view, title, decideUnknownRelease({ clock, noted }, request, eraMark));
+  const verdict = decideRelease(stateOf(made, clock), view.byId(workerId), request, eraMark);
+  return decided(view, title, { made, workerId, verdict });
+}
+
+/** Stores what a verdict says: an era that begins, the record, the end of its claim. */
+function decided<Answer extends { readonly outcome: string }>(
+  view: StoreView,
+  title: string,
+  { made, workerId, verdict }: { made: NewNamespace; workerId: number; verdict: Verdict<Answer> },
+): Outcome<Exclude<Answer, InQuarantine>> {
+  const { begins, answer, record: after, end } = verdict;
+  const { clock, standing } = view;
+  const before = view.byId(workerId);
+  const becomes = begins && { made: { ...made, era: begins } };
+  const ended = end && after && endedRow(before, after.until, clock, end);
+  const records = after === undefined ? [] : [{ workerId, before, after, ended }];
+  const isNothing = becomes === undefined && records.length === 0;
+  return { answer: answerOrError(title, answer), changes: isNothing ? undefined : { standing, becomes, records } };
+}
+
+/** Notes that a namespace was forgotten, where a holder proves it. */
+function unknown({ standing }: StoreView, title: string, { begins, answer }: Verdict<Lost>): Outcome<Lost> {
+  const changes = begins && { standing, becomes: { noted: begins }, records: [] };
+  return { answer: answerOrError(title, answer), changes };
+}

@@ -1,0 +1,117 @@
+import { Layout } from "../../id/layout.ts";
+import { isSealed, openedEra, removedEra } from "../../rule/era.ts";
+import type { NamespaceInfo } from "../../rule/limits.ts";
+import { eraMark, type NewNamespace, separated } from "../../rule/new-namespace.ts";
+import { checkPin, pinnedRecord, unpinnedRecord, unusedRecord } from "../../rule/pin.ts";
+import { checkEndable, checkEra, checkUnsealed, infoOf } from "../../rule/quarantine.ts";
+import type {
+  EndQuarantineRequest,
+  ForceReleased,
+  ForceReleaseRequest,
+  Pin,
+  RemoveRequest,
+  SeparateRequest,
+} from "../../rule/registry.ts";
+import { checkSealed, rememberedEra, sealedEra } from "../../rule/removal.ts";
+import { forced, forceRefusal, noNamespace } from "../../rule/window.ts";
+import { endedRow } from "./history.ts";
+import { type Operation, type Replacement, type Standing, stateOf } from "./port.ts";
+
+/* What an operator asks. `title` names the store in errors. */
+
+export function* forceRelease(request: ForceReleaseRequest): Operation<ForceReleased> {
+  const { workerId, resetWindow = false } = request;
+  const view = yield [["byId", workerId]];
+  const { clock, standing } = view;
+  const before = view.byId(workerId);
+  const refusal = forceRefusal(before, request, clock);
+  if (refusal !== undefined || before === undefined) return { answer: refusal ?? { outcome: "absent" } };
+  const after = forced(before, clock, resetWindow);
+  const ended = endedRow(before, after.until, clock, resetWindow ? "reset" : "forced");
+  const answer = { outcome: "released", until: after.until } as const;
+  return { answer, changes: { standing, records: [{ workerId, before, after, ended }] } };
+}
+
+/** All of these pins or none. */
+export function* pinAll(namespace: string, pins: readonly Pin[], title: string): Operation<void> {
+  const view = yield pins.map(({ workerId }) => ["byId", workerId] as const);
+  const { clock, standing } = view;
+  const made = existing(standing, namespace);
+  checkUnsealed(stateOf(made, clock), namespace, title);
+  const highest = Layout.parse(made.info.layout).pool.last;
+  const records = pins.map((pin): Replacement => {
+    const { workerId, reason, owner } = pin;
+    checkPin(pin, highest, clock, made.info);
+    const before = view.byId(workerId);
+    return { workerId, before, after: pinnedRecord(before ?? unusedRecord(workerId), reason, owner) };
+  });
+  return { answer: undefined, changes: { standing, records } };
+}
+
+/** Answers those that were pinned. */
+export function* unpinAll(workerIds: readonly number[]): Operation<readonly number[]> {
+  const view = yield workerIds.map((id) => ["byId", id] as const);
+  const { standing } = view;
+  const records = workerIds.flatMap((workerId): Replacement[] => {
+    const before = view.byId(workerId);
+    if (before?.pinned === undefined) return [];
+    return [{ workerId, before, after: before.fence === 0 ? undefined : unpinnedRecord(before) }];
+  });
+  const answer = records.map(({ workerId }) => workerId);
+  return { answer, changes: records.length > 0 ? { standing, records } : undefined };
+}
+
+export function* endQuarantine(request: EndQuarantineRequest): Operation<NamespaceInfo> {
+  const { clock, standing } = yield [];
+  const made = existing(standing, request.namespace);
+  const state = stateOf(made, clock);
+  checkEra(request, state.era);
+  if (clock >= state.opensAt) return { answer: infoOf(state) };
+  checkEndable(request.namespace, state);
+  const opened = { ...made, era: openedEra(state) };
+  return { answer: infoOf(stateOf(opened, clock)), changes: { standing, becomes: { made: opened }, records: [] } };
+}
+
+export function* separate(request: SeparateRequest, title: string): Operation<NamespaceInfo> {
+  const { clock, standing } = yield [];
+  const state = stateOf(existing(standing, request.namespace), clock);
+  checkEra(request, state.era);
+  checkUnsealed(state, request.namespace, title);
+  const made = separated(state);
+  return { answer: infoOf(stateOf(made, clock)), changes: { standing, becomes: { made }, records: [] } };
+}
+
+/** Begins a removal: nothing is granted from then on. Answers the id of what is removed. */
+export function* seal({ namespace, era }: RemoveRequest): Operation<string | undefined> {
+  const { clock, standing } = yield [];
+  const made = existing(standing, namespace);
+  const state = stateOf(made, clock);
+  checkEra({ namespace, era }, state.era);
+  const sealed = { made: { ...made, era: sealedEra(state, eraMark) } };
+  const changes = isSealed(state) ? undefined : { standing, becomes: sealed, records: [] };
+  return { answer: made.info.id, changes };
+}
+
+/** Ends it. `id`, `last`: of what was sealed, and of its last use. Answers whether it is gone; otherwise it is asked again. */
+export function* erase(
+  { namespace, forget = false }: RemoveRequest,
+  { id, last }: { readonly id: string | undefined; readonly last: number },
+): Operation<boolean> {
+  const { standing } = yield [];
+  const { made } = standing;
+  // Another operator removed it meanwhile; one of its name that was made since is another one.
+  if (made === undefined || made.info.id !== id) return { answer: true };
+  checkSealed(namespace, made.era);
+  const remembered = rememberedEra(made.era, last);
+  if (remembered !== undefined) {
+    return { answer: false, changes: { standing, becomes: { made: { ...made, era: remembered } }, records: [] } };
+  }
+  const noted = forget ? undefined : removedEra(made.era, eraMark);
+  return { answer: true, changes: { standing, becomes: { noted }, records: [] } };
+}
+
+/** @throws SnowleaseError NOT_FOUND */
+function existing({ made }: Standing, namespace: string): NewNamespace {
+  if (made === undefined) throw noNamespace(namespace);
+  return made;
+}

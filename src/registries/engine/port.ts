@@ -1,0 +1,79 @@
+import type { SnowleaseError } from "../../id/errors.ts";
+import type { Era, NamespaceState } from "../../rule/era.ts";
+import type { NewNamespace } from "../../rule/new-namespace.ts";
+import type { PoolView } from "../../rule/pool.ts";
+import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+
+/*
+ * The port of a store: two verbs. It reads what an operation asks for, and it commits what the operation decided, as data. How it keeps
+ * its indexes is its own: it derives their changes from a record before and after.
+ */
+
+/** What stands under a name: a namespace; or none, and perhaps the era that is noted for one to come. */
+export type Standing =
+  | { readonly made: NewNamespace; readonly noted?: undefined }
+  | { readonly made?: undefined; readonly noted?: Era | undefined };
+
+/** The reads of all operations: lookups by key, or the first few entries of an ordered index. */
+interface StoreReads extends PoolView {
+  /** Records above a worker ID, in ascending order; those of other states may be left out. */
+  page(after: number, limit: number, state: WorkerState | undefined): Part<Stored>;
+  /** The claims of a worker ID that have ended, with a fence below `before`, newest first. */
+  ended(workerId: number, before: number, limit: number): Part<HistoryRow>;
+}
+
+/** Some rows of a list: at most `limit`, fewer where more would keep the process busy for long. */
+export interface Part<Row> {
+  readonly rows: readonly Row[];
+  /** What the next read names as `after`, or as `before`: the place of the last row that was looked at. Undefined at the end of the list. */
+  readonly next: number | undefined;
+}
+
+/** A read: the name of the method that answers it, then its arguments. */
+export type StoreRead = {
+  readonly [Name in keyof StoreReads]: readonly [Name, ...Parameters<StoreReads[Name]>];
+}[keyof StoreReads];
+
+/** What was read: the store as it was at one moment. */
+export interface StoreView extends StoreReads {
+  /** The store's clock, Unix ms. */
+  readonly clock: number;
+  readonly standing: Standing;
+}
+
+/** A record in the place of the one that was read. */
+export interface Replacement {
+  readonly workerId: number;
+  /** The very object that the store answered; undefined where there was no record. */
+  readonly before: Stored | undefined;
+  /** Undefined: the record is deleted. */
+  readonly after: Stored | undefined;
+  /** The claim that ends with it, for the history. A claim that goes on has no row there: its record says everything. */
+  readonly ended?: HistoryRow | undefined;
+}
+
+/** What an operation decided. It takes effect as a whole, and only where `standing` and all records before still stand. */
+export interface StoreChanges {
+  /** The very object that the store answered, also where it stays: the operation decided for what stood there. */
+  readonly standing: Standing;
+  /** What stands under the name from then on. With a namespace that is gone, all its records and claims are. Undefined: the same as before. */
+  readonly becomes?: Standing | undefined;
+  readonly records: readonly Replacement[];
+}
+
+/** What an operation answers once its changes are stored. */
+export interface Outcome<Answer> {
+  /** An error is thrown then: what shows that the store forgot something stays stored. */
+  readonly answer: Answer | SnowleaseError;
+  readonly changes?: StoreChanges | undefined;
+}
+
+/** An operation: yields reads that fit one round trip, takes what they found, decides. It has no clock and no store of its own. */
+export type Operation<Answer> = Generator<readonly StoreRead[], Outcome<Answer>, StoreView>;
+
+/** The namespace as the rule sees it. */
+export function stateOf({ info, era }: NewNamespace, clock: number): NamespaceState {
+  const { era: name, quarantineEnd, opensAt } = era;
+  return { era: name, quarantineEnd, opensAt, info, clock };
+}

@@ -1,0 +1,157 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { checkNew, presentNamespace } from "../../rule/namespace.ts";
+import type { HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
+import { lastUse } from "../../rule/removal.ts";
+import { storedToken } from "../../rule/token.ts";
+import { shownRecord } from "../../rule/window.ts";
+import { claim } from "./claim.ts";
+import { presentRow } from "./history.ts";
+import { release, renew } from "./holder.ts";
+import { describe, init, look, receiptKey } from "./namespace.ts";
+import { endQuarantine, erase, forceRelease, pinAll, seal, separate, unpinAll } from "./operator.ts";
+import type { Operation, Part, StoreRead, StoreView } from "./port.ts";
+
+/** Rows that one answer lists at most. */
+const longestPage = 10_000;
+
+/** What only the store can do or say. */
+export interface StoreRest extends Pick<Registry, "kind" | "scope" | "ping" | "close"> {
+  /** Names the store in errors. */
+  readonly title: string;
+  /**
+   * Deletes some of the claims that have ended and whose window ended before a time, Unix ms. The last claim of each worker ID stays: that of
+   * its record. `isDone`: none is left to delete.
+   */
+  prune(namespace: string, before: number): Promise<{ readonly pruned: number; readonly isDone: boolean }>;
+}
+
+/** How a store runs operations. `begin` gets how long it had to wait for its turn, ms. */
+export type RunOperation = <Answer>(
+  namespace: string,
+  writes: boolean,
+  begin: (waited: number) => Operation<Answer>,
+) => Promise<Answer>;
+
+/** The registry in a store. */
+export function registryOf(store: StoreRest, run: RunOperation): Registry {
+  const { kind, title, scope, ping, close } = store;
+
+  const lookUp = <Answer>(
+    namespace: string,
+    reads: readonly StoreRead[],
+    found: (view: StoreView) => Answer,
+  ): Promise<Answer> => run(namespace, false, () => look(reads, found));
+  const pinTogether: NonNullable<Registry["pinAll"]> = (namespace, pins) =>
+    run(namespace, true, () => pinAll(namespace, pins, title));
+  const unpinTogether: NonNullable<Registry["unpinAll"]> = (namespace, workerIds) =>
+    run(namespace, true, () => unpinAll(workerIds));
+
+  const registry: Registry = {
+    kind,
+    ...(scope && { scope }),
+    ping,
+    close,
+
+    async init(request) {
+      const info = await run(request.namespace, true, () => init(request, title));
+      await checkNew(registry, request, info);
+      return info;
+    },
+    describe: (namespace) => run(namespace, false, describe),
+    receiptKey: (namespace) => run(namespace, false, receiptKey),
+
+    claim: (request) => run(request.namespace, true, (waited) => claim(present(request, waited), title)),
+    renew: (request) => run(request.namespace, true, (waited) => renew(present(request, waited), title)),
+    release: (request) => run(request.namespace, true, (waited) => release(present(request, waited), title)),
+
+    forceRelease: (request) => run(request.namespace, true, () => forceRelease(request)),
+    pin: (namespace, workerId, reason, owner) => pinTogether(namespace, [{ workerId, reason, owner }]),
+    unpin: async (namespace, workerId) => (await unpinTogether(namespace, [workerId])).length > 0,
+    pinAll: pinTogether,
+    unpinAll: unpinTogether,
+    endQuarantine: (request) => run(request.namespace, true, () => endQuarantine(request)),
+    separate: (request) => run(request.namespace, true, () => separate(request, title)),
+
+    async remove(request) {
+      const { namespace } = request;
+      const id = await run(namespace, true, () => seal(request));
+      const last = await lastUse(registry, namespace);
+      while (!(await run(namespace, true, () => erase(request, { id, last })))) await turn();
+    },
+
+    worker: (namespace, workerId) =>
+      lookUp(namespace, [["byId", workerId]], (view) => {
+        const record = view.byId(workerId);
+        return record && shownRecord(record, view.clock);
+      }),
+
+    async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
+      // No program takes worker IDs here without keeping a window.
+      if (state === "foreign") return [];
+      return partByPart<WorkerRecord>(after, limit, (next, left) =>
+        lookUp(namespace, [["page", next, left, state]], (view) => {
+          const part = view.page(next, left, state);
+          const rows = part.rows.map((record) => shownRecord(record, view.clock));
+          return { rows: rows.filter((record) => state === undefined || record.state === state), next: part.next };
+        }),
+      );
+    },
+
+    async history(namespace, workerId, { from = -Infinity, until = Infinity, limit = 1000 } = {}) {
+      const fits = (row: HistoryRow): boolean => row.until > from && (row.continuedFrom ?? row.from) < until;
+      const newestFirst = await partByPart<HistoryRow>(Number.MAX_SAFE_INTEGER, limit, (before, left) => {
+        const reads: readonly StoreRead[] = [
+          ["byId", workerId],
+          ["ended", workerId, before, left],
+        ];
+        return lookUp(namespace, reads, (view) => {
+          const record = view.byId(workerId);
+          const live = record && record.fence < before ? presentRow(record) : undefined;
+          const { rows, next } = view.ended(workerId, before, left);
+          // Windows follow one another: older ones ended earlier.
+          const isPast = rows.length > 0 && rows.every((row) => row.until <= from);
+          return {
+            rows: [...(live === undefined ? [] : [live]), ...rows].filter(fits),
+            next: isPast ? undefined : next,
+          };
+        });
+      });
+      return newestFirst.toReversed();
+    },
+
+    async prune(namespace, before) {
+      await presentNamespace(registry, namespace);
+      for (let sum = 0; ;) {
+        const { pruned, isDone } = await store.prune(namespace, before);
+        sum += pruned;
+        if (isDone) return sum;
+      }
+    },
+  };
+  return registry;
+}
+
+/** The request as it stands now. The caller's clock went on while the operation waited; otherwise it would look set back. */
+function present<Request extends { readonly token: string; readonly clock: number }>(
+  request: Request,
+  waited: number,
+): Request {
+  return { ...request, token: storedToken(request.token), clock: request.clock + waited };
+}
+
+/** Reads a list part by part. Between two of them the event loop has its turn. */
+async function partByPart<Row>(
+  start: number,
+  limit: number,
+  read: (next: number, left: number) => Promise<Part<Row>>,
+): Promise<readonly Row[]> {
+  const most = Math.min(limit, longestPage);
+  const found: Row[] = [];
+  for (let next: number | undefined = start; next !== undefined && found.length < most;) {
+    if (next !== start) await turn();
+    const part: Part<Row> = await read(next, most - found.length);
+    found.push(...part.rows);
+    next = part.next;
+  }
+  return found.slice(0, most);
+}

@@ -1,0 +1,100 @@
+import { SnowleaseError } from "../../src/id/errors.ts";
+import type { StoreChanges, StoreRead, StoreView } from "../../src/registries/engine/port.ts";
+import { registryOf, type RunOperation } from "../../src/registries/engine/registry.ts";
+import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import type { Clock } from "../../src/lease/clock.ts";
+
+/** Rows of a list that one read answers. */
+const partLength = 2;
+
+/**
+ * The engine on a store in memory that takes the port by its word. It answers what an operation has announced and nothing else, lists in
+ * short parts and whatever their state, and throws where an operation replaces what it has not read.
+ */
+export function strictRegistry(clock: Clock): Registry {
+  const namespaces = new Map<string, MemoryNamespace>();
+  const under = (name: string): MemoryNamespace => {
+    const space = namespaces.get(name) ?? new MemoryNamespace({});
+    namespaces.set(name, space);
+    return space;
+  };
+
+  function commit(name: string, changes: StoreChanges): void {
+    const space = under(name);
+    check(changes.standing === space.standing, "replaces a standing that it has not read");
+    for (const { workerId, before, after, ended } of changes.records) {
+      check(before === space.byId(workerId), "replaces a record that it has not read");
+      check(after === undefined || after.workerId === workerId, "puts a record in the place of another worker ID's");
+      check(ended === undefined || ended.workerId === workerId, "ends a claim of another worker ID");
+    }
+    const { becomes } = changes;
+    const isGone = becomes !== undefined && becomes.made === undefined;
+    const kept = isGone ? new MemoryNamespace(becomes) : space;
+    kept.commit(changes);
+    namespaces.set(name, kept);
+  }
+
+  const run: RunOperation = async (namespace, writes, begin) => {
+    const operation = begin(0);
+    const space = Object.assign(under(namespace), { clock: clock.now() });
+    const announced: string[] = [];
+    let next = operation.next();
+    while (next.done !== true) {
+      announced.push(...next.value.map((read) => JSON.stringify(read)));
+      next = operation.next(viewOf(space, announced));
+    }
+    const { answer, changes } = next.value;
+    check(writes || changes === undefined, "changes something, and said that it only reads");
+    if (changes !== undefined) commit(namespace, changes);
+    if (answer instanceof SnowleaseError) throw answer;
+    return answer;
+  };
+
+  return registryOf(
+    {
+      kind: "strict",
+      title: "The strict registry",
+      prune: async (namespace, before) => under(namespace).prune(before),
+      ping: async () => ({ clock: clock.now(), durability: "Nothing survives the test.", lossy: true }),
+      close: async () => undefined,
+    },
+    run,
+  );
+}
+
+/** What was announced, as a view. */
+function viewOf(space: MemoryNamespace, announced: readonly string[]): StoreView {
+  const { clock, standing } = space;
+  const answered =
+    (name: StoreRead[0]) =>
+    (...input: never[]): never => {
+      const read = JSON.stringify([name, ...input]);
+      check(announced.includes(read), `reads ${read}, which it did not announce`);
+      const answer = space[name] as unknown as (...input: readonly unknown[]) => never;
+      return answer.apply(space, input);
+    };
+  return {
+    clock,
+    standing,
+    byToken: answered("byToken"),
+    byId: answered("byId"),
+    firstUnused: answered("firstUnused"),
+    oldest: answered("oldest"),
+    oldestOfHost: answered("oldestOfHost"),
+    pinnedFor: answered("pinnedFor"),
+    newestOfHost: answered("newestOfHost"),
+    page(after, limit, state) {
+      check(announced.includes(JSON.stringify(["page", after, limit, state])), "lists without a word");
+      return space.page(after, Math.min(limit, partLength), undefined);
+    },
+    ended(workerId, before, limit) {
+      check(announced.includes(JSON.stringify(["ended", workerId, before, limit])), "lists claims without a word");
+      return space.ended(workerId, before, Math.min(limit, partLength));
+    },
+  };
+}
+
+function check(holds: boolean, what: string): void {
+  if (!holds) throw new Error(`An operation ${what}.`);
+}
