@@ -8,9 +8,9 @@ import { findServer, shareServer } from "../support/store-server.ts";
 
 /** How a cluster is reached whose writes and answers are kept. */
 const reached = (cluster: Etcd) => ({
-  port: cluster.first.port,
+  url: cluster.url(),
   mark: /request_(?:put|delete_range)/,
-  open: (port: number) => openEtcd(cluster.url("", [port]), patience),
+  open: (url: string) => openEtcd(url, patience),
 });
 
 /** The checks run one after the other: the whole cluster is put back. */

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe } from "vitest";
-import type { LossyStore } from "../../src/conformance.ts";
-import { driveStandIn, type OracleStandIn, oracleStandIn } from "../support/oracle.ts";
+import { driveStandIn, oracleStandIn } from "../support/oracle.ts";
 import { lossyStore } from "../support/late-store.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
@@ -10,12 +9,6 @@ import { findServer, shareServer } from "../support/store-server.ts";
 
 /** How the stand-in's driver sends a commit: it waits for the answer to each statement before. */
 const commit = new RegExp(`^s${Buffer.from("COMMIT").toString("base64")}`, "m");
-
-function lossyOracle(server: OracleStandIn): Promise<LossyStore> {
-  const { port } = server;
-  const open = (other: number) => openSql(server.url().replace(`:${port}`, `:${other}`), patience);
-  return lossyStore({ port, mark: commit, open });
-}
 
 const source = await findServer("oracle", oracleStandIn);
 if (source.isOwn) driveStandIn();
@@ -31,7 +24,7 @@ describe.skipIf(source.isMissing)(source.title, () => {
       open: () => openSql(server.url(), patience),
       pause: sleep,
       now: Date.now,
-      ...(own && { lossy: () => lossyOracle(own as OracleStandIn) }),
+      ...(own && { lossy: () => lossyStore({ url: own.url(), mark: commit, open: (url) => openSql(url, patience) }) }),
       lacks: { "creates-namespaces": "only `init` makes tables, with the rights that this takes" },
     };
   });

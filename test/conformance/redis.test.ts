@@ -29,20 +29,12 @@ describe.skipIf(source.isMissing)(source.title, () => {
   runConformance("redis", async () => {
     // A quarantine that a check waits for has no time to wait for an old primary.
     const url = server.url("?maxLag=0");
-    const port = server.own?.port;
     return {
       namespace: server.newNamespace(),
       open: () => openRedis(url, patience),
       pause: sleep,
       now: Date.now,
-      ...(port !== undefined && {
-        lossy: () =>
-          lossyStore({
-            port,
-            mark: /EVALSHA/,
-            open: (other) => openWarm(url.replace(`:${port}`, `:${other}`)),
-          }),
-      }),
+      ...(server.own && { lossy: () => lossyStore({ url, mark: /EVALSHA/, open: openWarm }) }),
       lacks: { "creates-namespaces": "a Redis without a namespace's keys may have lost them: only `init` makes one" },
     };
   });

@@ -16,17 +16,13 @@ describe.skipIf(source.isMissing)(source.title, () => {
   const server = shareServer(source, openZooKeeper);
 
   runConformance("zookeeper", async () => {
-    const port = server.own?.servers[0]?.port;
     const url = server.url("?sessionTimeout=60s");
     return {
       namespace: server.newNamespace(),
       open: () => openZooKeeper(url, patience),
       pause: sleep,
       now: Date.now,
-      ...(port !== undefined && {
-        lossy: () =>
-          lossyStore({ port, mark, open: (other) => openZooKeeper(url.replace(`:${port}`, `:${other}`), patience) }),
-      }),
+      ...(server.own && { lossy: () => lossyStore({ url, mark, open: (other) => openZooKeeper(other, patience) }) }),
       lacks: zookeeper.lacks,
     };
   });

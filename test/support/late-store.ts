@@ -7,11 +7,12 @@ import { openSql } from "./sql.ts";
 
 /** A server between which and a client a check stands. */
 interface ReachedServer {
-  readonly port: number;
+  /** Its registry URL, with a port. */
+  readonly url: string;
   /** What a write of a record is known by. */
   readonly mark: RegExp;
-  /** Opens a client by way of another port. */
-  open(port: number): Promise<Registry>;
+  /** Opens a client at this URL. */
+  open(url: string): Promise<Registry>;
 }
 
 /** The same, which is put back to an older copy of itself. */
@@ -32,9 +33,10 @@ export async function lossyStore(server: ReachedServer): Promise<LossyStore> {
 }
 
 /** A client, and the proxy on its way, which ends with it. */
-async function reach({ port, mark, open }: ReachedServer): Promise<{ proxy: LateProxy; registry: Registry }> {
-  const proxy = await LateProxy.start(port, mark);
-  const registry = await open(proxy.port);
+async function reach({ url, mark, open }: ReachedServer): Promise<{ proxy: LateProxy; registry: Registry }> {
+  const [, port = ""] = /:(\d+)(?!.*:\d)/.exec(url) ?? [];
+  const proxy = await LateProxy.start(Number(port), mark);
+  const registry = await open(url.replace(`:${port}`, `:${proxy.port}`));
   const close = async (): Promise<void> => {
     await registry.close();
     await proxy.stop();
@@ -42,31 +44,29 @@ async function reach({ port, mark, open }: ReachedServer): Promise<{ proxy: Late
   return { proxy, registry: { ...registry, close } };
 }
 
-/** A database and the tables of a namespace. */
-interface SqlTables {
-  readonly server: { readonly port: number; url(): string };
-  readonly namespace: string;
+interface Database {
+  url(): string;
 }
 
-function reachedSql({ server, namespace }: SqlTables): ReachedServer {
-  const { port } = server;
+/** The tables of a namespace. */
+function reachedSql(server: Database, namespace: string): ReachedServer {
   return {
-    port,
+    url: server.url(),
     mark: new RegExp(`(INSERT INTO|UPDATE|DELETE FROM) workerid_window_${namespace}\\b`),
-    open: (other) => openSql(server.url().replace(`:${port}`, `:${other}`), patience),
+    open: (url) => openSql(url, patience),
   };
 }
 
 /** A database, whose tables of the namespace `copyOf` copies. */
-export function lateSql<Server extends SqlTables["server"]>(
+export function lateSql<Server extends Database>(
   server: Server,
   namespace: string,
   copyOf: (server: Server, namespace: string) => Promise<PutBack>,
 ): Promise<LateStore> {
-  return lateStore({ ...reachedSql({ server, namespace }), copy: () => copyOf(server, namespace) });
+  return lateStore({ ...reachedSql(server, namespace), copy: () => copyOf(server, namespace) });
 }
 
 /** A database, whose answers can be lost. */
-export function lossySql(server: SqlTables["server"], namespace: string): Promise<LossyStore> {
-  return lossyStore(reachedSql({ server, namespace }));
+export function lossySql(server: Database, namespace: string): Promise<LossyStore> {
+  return lossyStore(reachedSql(server, namespace));
 }
