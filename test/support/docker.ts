@@ -43,6 +43,8 @@ export class DockerEngine {
     const args = [`--host=${engine.host}`, ...places, ...untouched, ...bridge];
     const own = ["--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', dockerd];
     const [program, first] = network === "own" ? ["unshare", own] : [dockerd, []];
+    // Where its end takes long, the stacks of what it waits for are written there.
+    engine.#server.environment = { TMPDIR: folder };
     await engine.#server.start(program, [...first, ...args], async () => {
       await engine.run("version");
       return true;
