@@ -99,6 +99,13 @@ export const mutants = [
     to: "const once = { repeatable: true };",
   },
   {
+    name: "forced-twice-by-the-engine",
+    row: "on ZooKeeper, a forced release or an `unpin` whose answer was lost was sent again",
+    file: "src/registries/engine/optimistic.ts",
+    from: `{ repeatable: kind !== "once" }`,
+    to: "{ repeatable: true }",
+  },
+  {
     name: "bands-never-renamed",
     row: "each claim read the whole namespace after a pool was narrowed",
     file: "src/registries/bands.ts",
@@ -211,6 +218,13 @@ export const mutants = [
     file: "src/registries/sql/oracle/dialect.ts",
     from: `throw new Unconfirmed(cause instanceof Error ? cause.message : "", { cause });`,
     to: "throw cause;",
+  },
+  {
+    name: "etcd-any-record",
+    row: "two live windows on one worker ID, and no quarantine",
+    file: "src/registries/etcd/store.ts",
+    from: "expected.push({ key, before: row?.entry });",
+    to: "",
   },
   {
     name: "etcd-revision-alone",

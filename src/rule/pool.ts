@@ -8,10 +8,13 @@ import { claimed, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts
 export interface PoolView {
   byToken(token: string): Stored | undefined;
   byId(workerId: number): Stored | undefined;
-  /** The lowest worker ID of the pool without a record. */
-  firstUnused(pool: PoolBounds): number | undefined;
-  /** Records of the pool that are not pinned, by `until`, the oldest first. */
-  oldest(pool: PoolBounds, limit: number): readonly Stored[];
+  /** The lowest worker ID of the pool without a record. A store that samples may miss some, unless it has to look everywhere. */
+  firstUnused(pool: PoolBounds, everywhere?: true): number | undefined;
+  /**
+   * Records of the pool that are not pinned, by `until`, the oldest first. A store that samples may miss some, unless it has to look everywhere:
+   * it misses none then, or finds one whose window has passed by each clock that may claim.
+   */
+  oldest(pool: PoolBounds, limit: number, everywhere?: true): readonly Stored[];
   /** The same, only those whose last holder ran on this host. */
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[];
   /** Records of the pool that are pinned for this address, by `until`, the oldest first. */
@@ -90,11 +93,15 @@ function preferredIn(pool: PoolBounds, { preferred = [] }: Pick<ClaimRequest, "p
   return preferred.slice(0, look).filter((id) => isIn(pool, id));
 }
 
-/** The steps behind those reads. `view`: answers them. */
+/**
+ * The steps behind those reads. `view`: answers them. `samples`: the store looks at a part of a large pool at first. Before the claim calls
+ * it exhausted, it asks for all of it.
+ */
 export function* claimFrom(
   view: PoolView,
   request: ClaimRequest,
   state: NamespaceState,
+  samples: boolean = false,
 ): Generator<readonly PoolRead[], Decision, PoolView> {
   const { clock, info } = state;
   const { token, workerId: wanted, pool, holder, reuse = "any" } = request;
@@ -132,11 +139,21 @@ export function* claimFrom(
   }
   const unused = view.firstUnused(pool);
   if (unused !== undefined) return granted(unused, undefined, newest);
-  if (reuse === "never") return { answer: { outcome: "exhausted", pool, clock } };
-
-  const oldest = (yield [["oldest", pool, look]]).oldest(pool, look);
-  const rested = oldest.find(free);
-  if (rested !== undefined) return granted(rested.workerId, rested, newest);
+  let oldest: readonly Stored[] = [];
+  if (reuse !== "never") {
+    oldest = (yield [["oldest", pool, look]]).oldest(pool, look);
+    const rested = oldest.find(free);
+    if (rested !== undefined) return granted(rested.workerId, rested, newest);
+  }
+  if (samples) {
+    const missed = (yield [["firstUnused", pool, true]]).firstUnused(pool, true);
+    if (missed !== undefined) return granted(missed, undefined, newest);
+  }
+  if (samples && reuse !== "never") {
+    oldest = (yield [["oldest", pool, look, true]]).oldest(pool, look, true);
+    const rested = oldest.find(free);
+    if (rested !== undefined) return granted(rested.workerId, rested, newest);
+  }
   return { answer: { outcome: "exhausted", pool, freeAt: oldest[0]?.until, clock } };
 }
 

@@ -100,6 +100,17 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
     }
   });
 
+  test("one record is deleted: the claim that had it can be sent again", async () => {
+    const cluster = await started();
+    const registry = await opened(cluster.url());
+    const request = claimRequest();
+    const { workerId } = await granted(registry, request);
+    await cluster.ctl("del", "--prefix", `snowlease/orders/worker/${String(workerId).padStart(16, "0")}`);
+    await granted(registry, request);
+    expect(await cluster.keys("orders/token/")).toHaveLength(1);
+    expect(await registry.claim(request)).toMatchObject({ outcome: "granted", workerId });
+  });
+
   test("a copy in another cluster that is separated begins with a quarantine, and the original goes on", async () => {
     const [original, other] = [await started(), await started()];
     const registry = await opened(original.url());

@@ -2,10 +2,9 @@ import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { Beaten } from "../../src/registries/compare-and-set/store.ts";
-import { EtcdAttempt } from "../../src/registries/etcd/attempt.ts";
+import { Beaten } from "../../src/registries/engine/operate.ts";
 import { Etcd, etcdMissing, openEtcd } from "../support/etcd.ts";
-import { etcdStore } from "../support/etcd-records.ts";
+import { etcdParts } from "../support/etcd-records.ts";
 import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
 
 describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { timeout: 120_000 }, () => {
@@ -63,24 +62,22 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "on a real server", { 
 
   test("an era is noted only where the namespace still does not exist", async () => {
     const cluster = await started();
-    const store = etcdStore(cluster.url());
+    const parts = etcdParts(cluster.url());
     const registry = await openEtcd(cluster.url());
     onTestFinished(async () => {
-      store.close();
+      parts.close();
       await registry.close();
     });
     const era = { era: "1-a", quarantineEnd: 1, opensAt: 1 };
 
     /** Notes an era; `made` comes between its read and its write. */
-    const note = (namespace: string, made: () => Promise<unknown>): Promise<unknown> =>
-      store.run(async (tried) => {
-        const attempt = new EtcdAttempt(store, store.keys(namespace), tried);
-        const { unknown } = await attempt.snapshot("renew", [0]);
-        await made();
-        return attempt
-          .note({ ...era, era: unknown?.noted === undefined ? "1-a" : "2-b" })
-          .catch((error: unknown) => error);
-      });
+    async function note(namespace: string, made: () => Promise<unknown>): Promise<unknown> {
+      const attempt = parts.attempt(namespace);
+      const { standing } = await attempt.read([]);
+      await made();
+      const noted = { ...era, era: standing.noted === undefined ? "1-a" : "2-b" };
+      return attempt.commit({ standing, becomes: { noted }, records: [] }).catch((error: unknown) => error);
+    }
     const nothing = async (): Promise<void> => undefined;
     for (const isNoted of [false, true]) {
       const namespace = isNoted ? "noted" : "new";

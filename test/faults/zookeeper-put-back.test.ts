@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
 import { layouts } from "../../src/id/layout.ts";
-import { Beaten } from "../../src/registries/compare-and-set/store.ts";
+import { Beaten } from "../../src/registries/engine/operate.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";

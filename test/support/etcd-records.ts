@@ -1,37 +1,52 @@
 import { isIn, type PoolBounds } from "../../src/id/pool-bounds.ts";
-import { systemClock } from "../../src/lease/clock.ts";
-import { bandAt } from "../../src/registries/bands.ts";
+import { monotonic, systemClock } from "../../src/lease/clock.ts";
 import { readEtcdSettings } from "../../src/registries/etcd/address.ts";
 import { gatewayTo } from "../../src/registries/etcd/gateway.ts";
-import { readBands } from "../../src/registries/etcd/records.ts";
-import { EtcdStore } from "../../src/registries/etcd/store.ts";
-import { changeOf } from "../../src/registries/etcd/writes.ts";
+import { Keys } from "../../src/registries/etcd/keys.ts";
+import { EtcdReader } from "../../src/registries/etcd/reader.ts";
+import { recordText } from "../../src/registries/etcd/records.ts";
+import { EtcdAttempt } from "../../src/registries/etcd/store.ts";
+import { EtcdTransaction } from "../../src/registries/etcd/transaction.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { unusedRecord } from "../../src/rule/pin.ts";
 import type { Stored } from "../../src/rule/window.ts";
 
-/** A store as the registry at this URL has it. */
-export function etcdStore(url: string): EtcdStore {
-  const address = parseAddress(url) as ServerAddress;
-  const settings = readEtcdSettings(address);
-  const gateway = gatewayTo(address, settings, { operationTimeout: 60_000, clock: systemClock });
-  return new EtcdStore(gateway, settings.prefix, systemClock);
+/** What a registry at a URL reads and writes with. */
+interface EtcdParts {
+  readonly keysOf: (namespace: string) => Keys;
+  readonly transaction: () => EtcdTransaction;
+  readonly attempt: (namespace: string) => EtcdAttempt;
+  readonly close: () => void;
 }
 
-/**
- * Writes records of a pool without a claim each, as if every number had been used until then: many more than claims could make in a test.
- * A claim of this pool has to have been made before: it cuts the bands.
- */
+export function etcdParts(url: string): EtcdParts {
+  const address = parseAddress(url) as ServerAddress;
+  const { prefix, ...settings } = readEtcdSettings(address);
+  const gateway = gatewayTo(address, settings, { operationTimeout: 60_000, clock: systemClock });
+  const keysOf = (namespace: string): Keys => new Keys(prefix, namespace);
+  const transaction = (): EtcdTransaction => new EtcdTransaction(gateway, monotonic(systemClock) + 60_000);
+  return {
+    keysOf,
+    transaction,
+    attempt(namespace) {
+      const tx = transaction();
+      const keys = keysOf(namespace);
+      return new EtcdAttempt(tx, keys, new EtcdReader(tx, keys, { spread: 1, now: Date.now }));
+    },
+    close: () => gateway.close(),
+  };
+}
+
+/** Writes records of a pool without a claim each, as if every number had been used until then: many more than claims could make in a test. */
 export async function makeRecords(
   url: string,
   namespace: string,
   pool: PoolBounds,
   untilOf: (workerId: number) => number,
 ): Promise<void> {
-  const store = etcdStore(url);
-  const keys = store.keys(namespace);
-  const bands = await store.run(async ({ tx }) => readBands(await tx.get(keys.bands)));
+  const { keysOf, transaction, close } = etcdParts(url);
+  const keys = keysOf(namespace);
   const record = (workerId: number): Stored => {
     const until = untilOf(workerId);
     const holder = { host: `host-${workerId % 1000}`, ip: "", pid: 1, instance: "" };
@@ -44,15 +59,16 @@ export async function makeRecords(
       const first = next;
       next += together;
       const ids = Array.from({ length: together }, (_, i) => first + i).filter((id) => isIn(pool, id));
-      const changes = ids.map((id) =>
-        changeOf(keys, { before: undefined, after: record(id), band: bandAt(bands, id)?.name }),
-      );
-      const writes = changes.flatMap((change) => change.writes);
-      await store.run(({ tx }) => tx.commit([], writes));
+      const writes = ids
+        .map(record)
+        .flatMap((each) => [
+          { key: keys.worker(each.workerId), value: recordText(each, undefined) },
+          ...[...keys.indexes(each)].map(([key, value]) => ({ key, value })),
+        ]);
+      await transaction().commit([], writes);
     }
   }
   await Promise.all(Array.from({ length: 16 }, fill));
-  const hint = { key: keys.hint(pool), value: String(pool.last + 1) };
-  await store.run(({ tx }) => tx.commit([], [hint]));
-  store.close();
+  await transaction().commit([], [{ key: keys.next(pool), value: String(pool.last + 1) }]);
+  close();
 }

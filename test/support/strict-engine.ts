@@ -1,6 +1,6 @@
 import { SnowleaseError } from "../../src/id/errors.ts";
-import type { StoreChanges, StoreRead, StoreView } from "../../src/registries/engine/port.ts";
-import { registryOf, type RunOperation } from "../../src/registries/engine/registry.ts";
+import type { RunOperation, StoreChanges, StoreRead, StoreView } from "../../src/registries/engine/port.ts";
+import { registryOf } from "../../src/registries/engine/registry.ts";
 import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Clock } from "../../src/lease/clock.ts";
@@ -10,7 +10,8 @@ const partLength = 2;
 
 /**
  * The engine on a store in memory that takes the port by its word. It answers what an operation has announced and nothing else, lists in
- * short parts and whatever their state, and throws where an operation replaces what it has not read.
+ * short parts and whatever their state, finds no unused and no old number unless it has to look everywhere, and throws where an operation
+ * replaces what it has not read.
  */
 export function strictRegistry(clock: Clock): Registry {
   const namespaces = new Map<string, MemoryNamespace>();
@@ -35,8 +36,8 @@ export function strictRegistry(clock: Clock): Registry {
     namespaces.set(name, kept);
   }
 
-  const run: RunOperation = async (namespace, writes, begin) => {
-    const operation = begin(0);
+  const run: RunOperation = async (namespace, kind, begin) => {
+    const operation = begin({ waited: 0, sent: [] });
     const space = Object.assign(under(namespace), { clock: clock.now() });
     const announced: string[] = [];
     let next = operation.next();
@@ -45,7 +46,7 @@ export function strictRegistry(clock: Clock): Registry {
       next = operation.next(viewOf(space, announced));
     }
     const { answer, changes } = next.value;
-    check(writes || changes === undefined, "changes something, and said that it only reads");
+    check(kind !== "read" || changes === undefined, "changes something, and said that it only reads");
     if (changes !== undefined) commit(namespace, changes);
     if (answer instanceof SnowleaseError) throw answer;
     return answer;
@@ -55,11 +56,12 @@ export function strictRegistry(clock: Clock): Registry {
     {
       kind: "strict",
       title: "The strict registry",
+      samples: true,
       prune: async (namespace, before) => under(namespace).prune(before),
       ping: async () => ({ clock: clock.now(), durability: "Nothing survives the test.", lossy: true }),
       close: async () => undefined,
     },
-    run,
+    { run, pinsTogether: true },
   );
 }
 
@@ -74,13 +76,17 @@ function viewOf(space: MemoryNamespace, announced: readonly string[]): StoreView
       const answer = space[name] as unknown as (...input: readonly unknown[]) => never;
       return answer.apply(space, input);
     };
+  const [unused, oldest] = [answered("firstUnused"), answered("oldest")] as [
+    StoreView["firstUnused"],
+    StoreView["oldest"],
+  ];
   return {
     clock,
     standing,
     byToken: answered("byToken"),
     byId: answered("byId"),
-    firstUnused: answered("firstUnused"),
-    oldest: answered("oldest"),
+    firstUnused: (pool, everywhere) => (everywhere === true ? unused(pool, everywhere) : undefined),
+    oldest: (pool, limit, everywhere) => (everywhere === true ? oldest(pool, limit, everywhere) : []),
     oldestOfHost: answered("oldestOfHost"),
     pinnedFor: answered("pinnedFor"),
     newestOfHost: answered("newestOfHost"),

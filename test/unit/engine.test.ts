@@ -3,12 +3,20 @@ import { defaultLayout } from "../../src/id/layout.ts";
 import { inOneStep } from "../../src/registries/engine/in-one-step.ts";
 import { init } from "../../src/registries/engine/namespace.ts";
 import { erase, pinAll, seal, separate } from "../../src/registries/engine/operator.ts";
-import { type Operation, type Outcome, stateOf, type StoreView } from "../../src/registries/engine/port.ts";
+import {
+  type Operation,
+  type Outcome,
+  stateOf,
+  type StoreChanges,
+  type StoreView,
+} from "../../src/registries/engine/port.ts";
 import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { eraMark, newNamespace } from "../../src/rule/new-namespace.ts";
+import { infoOf } from "../../src/rule/quarantine.ts";
 import { sealedEra } from "../../src/rule/removal.ts";
-import { claimRequest } from "../support/claims.ts";
+import { fakeClock, memoryRegistry } from "../../src/testing.ts";
+import { claimRequest, granted } from "../support/claims.ts";
 
 const namespace = "orders";
 const clock = 1_700_000_000_000;
@@ -33,15 +41,15 @@ describe("a removal", () => {
   const { id } = sealed.info;
 
   test("seals the namespace once", () => {
-    const { answer, changes } = decided(seal({ namespace, era: made.era.era }), spaceOf());
+    const { answer, changes } = decided(seal({ namespace, era: made.era.era }, []), spaceOf());
     expect(answer).toBe(id);
     expect(changes?.becomes?.made?.era.opensAt).toBe(8.64e15);
-    expect(decided(seal(request), spaceOf(sealed))).toEqual({ answer: id, changes: undefined });
+    expect(decided(seal(request, []), spaceOf(sealed))).toEqual({ answer: id, changes: undefined });
   });
 
   test.each([
     ["a pin", pinAll(namespace, [{ workerId: 7, reason: "kept" }], title)],
-    ["a separation", separate(request, title)],
+    ["a separation", separate(request, { title, sent: [] })],
     ["an init", init({ namespace, layout: defaultLayout.fingerprint }, title)],
   ])("that is under way refuses %s", (_, operation) => {
     expect(() => decided<unknown>(operation as Operation<unknown>, spaceOf(sealed))).toThrow(
@@ -59,7 +67,7 @@ describe("a removal", () => {
     });
     if (first.changes !== undefined) space.commit(first.changes);
     const second = decided(erase(request, { id, last }), space);
-    expect(second).toMatchObject({ answer: true, changes: { becomes: { noted: { quarantineEnd: last } } } });
+    expect(second).toMatchObject({ answer: false, changes: { becomes: { noted: { quarantineEnd: last } } } });
     expect(second.changes?.becomes?.made).toBeUndefined();
     const forgotten = decided(erase({ ...request, forget: true }, { id, last }), space);
     expect(forgotten.changes?.becomes).toEqual({ made: undefined, noted: undefined });
@@ -77,6 +85,49 @@ describe("a removal", () => {
       expect.objectContaining({ code: "WORKER_ID_HELD" }),
     );
   });
+});
+
+describe("an attempt behind one whose answer was lost", () => {
+  test("takes a namespace that it separated itself for its own work, and no other one", () => {
+    const request = { namespace, era: made.era.era };
+    const { changes } = decided(separate(request, { title, sent: [] }), spaceOf());
+    const stands = changes?.becomes?.made ?? made;
+    const again = (sent: StoreChanges | undefined) =>
+      decided(separate(request, { title, sent: sent === undefined ? [] : [sent] }), spaceOf(stands));
+    expect(again(changes)).toEqual({ answer: infoOf(stateOf(stands, clock)) });
+    for (const sent of [undefined, decided(separate(request, { title, sent: [] }), spaceOf()).changes]) {
+      expect(() => again(sent)).toThrow(expect.objectContaining({ code: "CONFIG_INVALID" }));
+    }
+  });
+
+  test("goes on with a removal that it began itself, and refuses an era that it did not expect", () => {
+    const request = { namespace, era: made.era.era };
+    const { changes } = decided(seal(request, []), spaceOf());
+    const stands = changes?.becomes?.made ?? made;
+    expect(decided(seal(request, changes === undefined ? [] : [changes]), spaceOf(stands))).toEqual({
+      answer: made.info.id,
+      changes: undefined,
+    });
+    expect(() => decided(seal(request, []), spaceOf(stands))).toThrow(
+      expect.objectContaining({ code: "CONFIG_INVALID" }),
+    );
+    const other = { ...made, era: { ...made.era, era: "5-a" } };
+    expect(() => decided(seal(request, changes === undefined ? [] : [changes]), spaceOf(other))).toThrow(
+      expect.objectContaining({ code: "CONFIG_INVALID" }),
+    );
+  });
+});
+
+test("a claim that nobody could serve makes no namespace, and what it remembers is noted all the same", async () => {
+  const clocks = fakeClock();
+  const claim = (wish = {}) => claimRequest({ namespace, clock: clocks.now(), ...wish });
+  const { receipt: recall } = await granted(memoryRegistry({ clock: clocks }), claim());
+  for (const [code, wish] of Object.entries({ CLOCK_SKEW: { clock: 0 }, CONFIG_INVALID: { window: 1e9 } })) {
+    const registry = memoryRegistry({ clock: clocks });
+    await expect(registry.claim(claim({ recall, ...wish }))).rejects.toMatchObject({ code });
+    expect(await registry.describe(namespace)).toBeUndefined();
+    await expect(registry.claim(claim())).rejects.toMatchObject({ code: "QUARANTINE" });
+  }
 });
 
 test("an operation that waited for its turn judges the caller's clock as it stands then", async () => {

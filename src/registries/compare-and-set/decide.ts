@@ -1,19 +1,12 @@
 import type { NamespaceState } from "../../rule/era.ts";
 import { claimSteps, type Decision, type PoolView } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
+import { together } from "../together.ts";
 
 /** The reads of a claim, in a store behind a network. What is asked for at the same time fits one round trip. */
 export type ClaimReader = {
   readonly [Name in keyof PoolView]: (...input: Parameters<PoolView[Name]>) => Promise<ReturnType<PoolView[Name]>>;
 };
-
-type SettledAll<Each extends readonly unknown[]> = { -readonly [Index in keyof Each]: Awaited<Each[Index]> };
-
-/** Waits until all of these have settled, so that none of them still uses the connection. Throws the first error. */
-export async function together<Each extends readonly unknown[]>(work: readonly [...Each]): Promise<SettledAll<Each>> {
-  await Promise.allSettled(work);
-  return Promise.all(work);
-}
 
 /** Decides a claim as `decideClaim` does, and reads what the decision asks for batch by batch. */
 export async function decideByBatches(

@@ -28,7 +28,8 @@ import {
   quarantineError,
   unknownNamespace,
 } from "../../rule/quarantine.ts";
-import { Changed, type CompareAndSetStore, type StoreAttempt, type VersionedRecord } from "./store.ts";
+import { Changed } from "../engine/operate.ts";
+import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "./store.ts";
 
 /** Worker IDs that one answer lists at most. */
 const longestPage = 10_000;

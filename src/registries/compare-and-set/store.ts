@@ -17,21 +17,8 @@ import type { Stored } from "../../rule/window.ts";
 
 /*
  * The port of a store with compare-and-set: an operation reads what it needs, the rule decides, and one conditional write takes
- * effect only where nothing that was read has changed. A write ends in one of three ways: it resolves (done), it throws `Beaten`
- * (nothing was written), or it throws anything else (the answer is unknown).
+ * effect only where nothing that was read has changed. A write resolves once it is done, or throws one of the errors in engine/operate.ts.
  */
-
-/** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
-export class Beaten extends Error {}
-
-/** This attempt itself changed what it had read: the operation reads again, at once. */
-export class Changed extends Error {}
-
-/** The answer to a write was lost: whether it was done is unknown. */
-export class Unanswered extends Error {
-  /** False where only reads had been sent. */
-  readonly wrote: boolean = true;
-}
 
 /** A record as a store keeps it. A store adds what its next conditional write needs. */
 export interface VersionedRecord {

@@ -4,7 +4,7 @@ import type { Lost, Released, ReleaseRequest, Renewal, RenewRequest } from "../.
 import { decideUnknownRelease, decideUnknownRenewal } from "../../rule/unknown-namespace.ts";
 import { decideRelease, decideRenewal, type InQuarantine, type Verdict } from "../../rule/verdict.ts";
 import { endedRow } from "./history.ts";
-import { type Operation, type Outcome, stateOf, type StoreView } from "./port.ts";
+import { type Operation, type Outcome, stateOf, type StoreView, unchanged } from "./port.ts";
 
 /* What a holder asks. `request`: as it stands now. `title` names the store in errors. */
 
@@ -39,8 +39,8 @@ function decided<Answer extends { readonly outcome: string }>(
   const before = view.byId(workerId);
   const becomes = begins && { made: { ...made, era: begins } };
   const ended = end && after && endedRow(before, after.until, clock, end);
-  const records = after === undefined ? [] : [{ workerId, before, after, ended }];
-  const isNothing = becomes === undefined && records.length === 0;
+  const isNothing = becomes === undefined && after === undefined;
+  const records = after === undefined ? [unchanged(view, workerId)] : [{ workerId, before, after, ended }];
   return { answer: answerOrError(title, answer), changes: isNothing ? undefined : { standing, becomes, records } };
 }
 

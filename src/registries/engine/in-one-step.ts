@@ -1,7 +1,7 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Registry } from "../../rule/registry.ts";
-import type { StoreChanges, StoreView } from "./port.ts";
-import { registryOf, type RunOperation, type StoreRest } from "./registry.ts";
+import type { RunOperation, StoreChanges, StoreRest, StoreView } from "./port.ts";
+import { registryOf } from "./registry.ts";
 
 /** A store that runs code between reading and writing. */
 export interface AtomicStore extends StoreRest {
@@ -26,9 +26,9 @@ export interface AtomicStep {
 
 /** The registry in such a store: each operation is one step. */
 export function inOneStep(store: AtomicStore): Registry {
-  const run: RunOperation = async (namespace, writes, begin) => {
-    const answer = await store.atomically(namespace, writes, ({ waited, view, commit }) => {
-      const operation = begin(waited);
+  const run: RunOperation = async (namespace, kind, begin) => {
+    const answer = await store.atomically(namespace, kind !== "read", ({ waited, view, commit }) => {
+      const operation = begin({ waited, sent: [] });
       let next = operation.next();
       while (next.done !== true) next = operation.next(view);
       const { answer, changes } = next.value;
@@ -38,5 +38,5 @@ export function inOneStep(store: AtomicStore): Registry {
     if (answer instanceof SnowleaseError) throw answer;
     return answer;
   };
-  return registryOf(store, run);
+  return registryOf(store, { run, pinsTogether: true });
 }

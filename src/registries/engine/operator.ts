@@ -15,7 +15,7 @@ import type {
 import { checkSealed, rememberedEra, sealedEra } from "../../rule/removal.ts";
 import { forced, forceRefusal, noNamespace } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
-import { type Operation, type Replacement, type Standing, stateOf } from "./port.ts";
+import { type Operation, type Replacement, type Standing, stateOf, type StoreChanges } from "./port.ts";
 
 /* What an operator asks. `title` names the store in errors. */
 
@@ -23,7 +23,7 @@ export function* forceRelease(request: ForceReleaseRequest): Operation<ForceRele
   const { workerId, resetWindow = false } = request;
   const view = yield [["byId", workerId]];
   const { clock, standing } = view;
-  const before = view.byId(workerId);
+  const before = standing.made && view.byId(workerId);
   const refusal = forceRefusal(before, request, clock);
   if (refusal !== undefined || before === undefined) return { answer: refusal ?? { outcome: "absent" } };
   const after = forced(before, clock, resetWindow);
@@ -53,7 +53,7 @@ export function* unpinAll(workerIds: readonly number[]): Operation<readonly numb
   const view = yield workerIds.map((id) => ["byId", id] as const);
   const { standing } = view;
   const records = workerIds.flatMap((workerId): Replacement[] => {
-    const before = view.byId(workerId);
+    const before = standing.made && view.byId(workerId);
     if (before?.pinned === undefined) return [];
     return [{ workerId, before, after: before.fence === 0 ? undefined : unpinnedRecord(before) }];
   });
@@ -72,9 +72,14 @@ export function* endQuarantine(request: EndQuarantineRequest): Operation<Namespa
   return { answer: infoOf(stateOf(opened, clock)), changes: { standing, becomes: { made: opened }, records: [] } };
 }
 
-export function* separate(request: SeparateRequest, title: string): Operation<NamespaceInfo> {
+export function* separate(
+  request: SeparateRequest,
+  { title, sent }: { readonly title: string; readonly sent: readonly StoreChanges[] },
+): Operation<NamespaceInfo> {
   const { clock, standing } = yield [];
-  const state = stateOf(existing(standing, request.namespace), clock);
+  const found = existing(standing, request.namespace);
+  const state = stateOf(found, clock);
+  if (isMadeBy(sent, found)) return { answer: infoOf(state) };
   checkEra(request, state.era);
   checkUnsealed(state, request.namespace, title);
   const made = separated(state);
@@ -82,17 +87,20 @@ export function* separate(request: SeparateRequest, title: string): Operation<Na
 }
 
 /** Begins a removal: nothing is granted from then on. Answers the id of what is removed. */
-export function* seal({ namespace, era }: RemoveRequest): Operation<string | undefined> {
+export function* seal({ namespace, era }: RemoveRequest, sent: readonly StoreChanges[]): Operation<string | undefined> {
   const { clock, standing } = yield [];
   const made = existing(standing, namespace);
   const state = stateOf(made, clock);
-  checkEra({ namespace, era }, state.era);
+  if (!isSealed(state) || !isMadeBy(sent, made)) checkEra({ namespace, era }, state.era);
   const sealed = { made: { ...made, era: sealedEra(state, eraMark) } };
   const changes = isSealed(state) ? undefined : { standing, becomes: sealed, records: [] };
   return { answer: made.info.id, changes };
 }
 
-/** Ends it. `id`, `last`: of what was sealed, and of its last use. Answers whether it is gone; otherwise it is asked again. */
+/**
+ * Ends it. `id`, `last`: of what was sealed, and of its last use. Answers whether it is gone; otherwise it is asked again: a store may delete
+ * one part after the other.
+ */
 export function* erase(
   { namespace, forget = false }: RemoveRequest,
   { id, last }: { readonly id: string | undefined; readonly last: number },
@@ -107,7 +115,12 @@ export function* erase(
     return { answer: false, changes: { standing, becomes: { made: { ...made, era: remembered } }, records: [] } };
   }
   const noted = forget ? undefined : removedEra(made.era, eraMark);
-  return { answer: true, changes: { standing, becomes: { noted }, records: [] } };
+  return { answer: false, changes: { standing, becomes: { noted }, records: [] } };
+}
+
+/** Whether it is what one of these changes made of it: its id shows it. */
+function isMadeBy(sent: readonly StoreChanges[], { info }: NewNamespace): boolean {
+  return sent.some(({ becomes }) => becomes?.made?.info.id === info.id);
 }
 
 /** @throws SnowleaseError NOT_FOUND */

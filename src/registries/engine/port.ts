@@ -2,7 +2,7 @@ import type { SnowleaseError } from "../../id/errors.ts";
 import type { Era, NamespaceState } from "../../rule/era.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { PoolView } from "../../rule/pool.ts";
-import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import type { HistoryRow, Registry, WorkerState } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -16,7 +16,7 @@ export type Standing =
   | { readonly made?: undefined; readonly noted?: Era | undefined };
 
 /** The reads of all operations: lookups by key, or the first few entries of an ordered index. */
-interface StoreReads extends PoolView {
+export interface StoreReads extends PoolView {
   /** Records above a worker ID, in ascending order; those of other states may be left out. */
   page(after: number, limit: number, state: WorkerState | undefined): Part<Stored>;
   /** The claims of a worker ID that have ended, with a fence below `before`, newest first. */
@@ -47,7 +47,7 @@ export interface Replacement {
   readonly workerId: number;
   /** The very object that the store answered; undefined where there was no record. */
   readonly before: Stored | undefined;
-  /** Undefined: the record is deleted. */
+  /** Undefined: the record is deleted. The same as `before`: it only has to stand still. */
   readonly after: Stored | undefined;
   /** The claim that ends with it, for the history. A claim that goes on has no row there: its record says everything. */
   readonly ended?: HistoryRow | undefined;
@@ -62,6 +62,12 @@ export interface StoreChanges {
   readonly records: readonly Replacement[];
 }
 
+/** The record of a worker ID as it is: what an operation decided rests on it. */
+export function unchanged(view: Pick<StoreView, "byId">, workerId: number): Replacement {
+  const before = view.byId(workerId);
+  return { workerId, before, after: before };
+}
+
 /** What an operation answers once its changes are stored. */
 export interface Outcome<Answer> {
   /** An error is thrown then: what shows that the store forgot something stays stored. */
@@ -71,6 +77,37 @@ export interface Outcome<Answer> {
 
 /** An operation: yields reads that fit one round trip, takes what they found, decides. It has no clock and no store of its own. */
 export type Operation<Answer> = Generator<readonly StoreRead[], Outcome<Answer>, StoreView>;
+
+/** The circumstances in which an operation begins. */
+interface Circumstances {
+  /** How long it had to wait before, ms: its caller's clock went on meanwhile. */
+  readonly waited: number;
+  /** The changes of earlier attempts whose answers were lost: some of them may be stored. */
+  readonly sent: readonly StoreChanges[];
+}
+
+/**
+ * How a store runs an operation. `once`: where the answer to its changes is lost, it is not attempted again, because it would undo what others
+ * did since.
+ */
+export type RunOperation = <Answer>(
+  namespace: string,
+  kind: "read" | "claim" | "write" | "once",
+  begin: (circumstances: Circumstances) => Operation<Answer>,
+) => Promise<Answer>;
+
+/** What only the store can do or say. */
+export interface StoreRest extends Pick<Registry, "kind" | "scope" | "ping" | "rehearse" | "close"> {
+  /** Names the store in errors. */
+  readonly title: string;
+  /** Whether its reads look at a part of a large pool, unless they have to look everywhere. Default false. */
+  readonly samples?: boolean;
+  /**
+   * Deletes some of the claims that have ended and whose window ended before a time, Unix ms. The last claim of each worker ID stays: that of
+   * its record. `isDone`: none is left to delete.
+   */
+  prune(namespace: string, before: number): Promise<{ readonly pruned: number; readonly isDone: boolean }>;
+}
 
 /** The namespace as the rule sees it. */
 export function stateOf({ info, era }: NewNamespace, clock: number): NamespaceState {

@@ -9,74 +9,59 @@ import { presentRow } from "./history.ts";
 import { release, renew } from "./holder.ts";
 import { describe, init, look, receiptKey } from "./namespace.ts";
 import { endQuarantine, erase, forceRelease, pinAll, seal, separate, unpinAll } from "./operator.ts";
-import type { Operation, Part, StoreRead, StoreView } from "./port.ts";
+import type { Part, RunOperation, StoreRead, StoreRest, StoreView } from "./port.ts";
 
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
 
-/** What only the store can do or say. */
-export interface StoreRest extends Pick<Registry, "kind" | "scope" | "ping" | "close"> {
-  /** Names the store in errors. */
-  readonly title: string;
-  /**
-   * Deletes some of the claims that have ended and whose window ended before a time, Unix ms. The last claim of each worker ID stays: that of
-   * its record. `isDone`: none is left to delete.
-   */
-  prune(namespace: string, before: number): Promise<{ readonly pruned: number; readonly isDone: boolean }>;
-}
-
-/** How a store runs operations. `begin` gets how long it had to wait for its turn, ms. */
-export type RunOperation = <Answer>(
-  namespace: string,
-  writes: boolean,
-  begin: (waited: number) => Operation<Answer>,
-) => Promise<Answer>;
-
-/** The registry in a store. */
-export function registryOf(store: StoreRest, run: RunOperation): Registry {
-  const { kind, title, scope, ping, close } = store;
+/** The registry in a store. `pinsTogether`: whether it commits many pins at once. */
+export function registryOf(
+  store: StoreRest,
+  { run, pinsTogether }: { readonly run: RunOperation; readonly pinsTogether: boolean },
+): Registry {
+  const { kind, title, scope, ping, rehearse, close } = store;
 
   const lookUp = <Answer>(
     namespace: string,
     reads: readonly StoreRead[],
     found: (view: StoreView) => Answer,
-  ): Promise<Answer> => run(namespace, false, () => look(reads, found));
+  ): Promise<Answer> => run(namespace, "read", () => look(reads, found));
   const pinTogether: NonNullable<Registry["pinAll"]> = (namespace, pins) =>
-    run(namespace, true, () => pinAll(namespace, pins, title));
+    run(namespace, "write", () => pinAll(namespace, pins, title));
   const unpinTogether: NonNullable<Registry["unpinAll"]> = (namespace, workerIds) =>
-    run(namespace, true, () => unpinAll(workerIds));
+    run(namespace, "once", () => unpinAll(workerIds));
 
   const registry: Registry = {
     kind,
     ...(scope && { scope }),
+    ...(rehearse && { rehearse }),
     ping,
     close,
 
     async init(request) {
-      const info = await run(request.namespace, true, () => init(request, title));
+      const info = await run(request.namespace, "write", () => init(request, title));
       await checkNew(registry, request, info);
       return info;
     },
-    describe: (namespace) => run(namespace, false, describe),
-    receiptKey: (namespace) => run(namespace, false, receiptKey),
+    describe: (namespace) => run(namespace, "read", describe),
+    receiptKey: (namespace) => run(namespace, "read", receiptKey),
 
-    claim: (request) => run(request.namespace, true, (waited) => claim(present(request, waited), title)),
-    renew: (request) => run(request.namespace, true, (waited) => renew(present(request, waited), title)),
-    release: (request) => run(request.namespace, true, (waited) => release(present(request, waited), title)),
+    claim: (request) => run(request.namespace, "claim", ({ waited }) => claim(present(request, waited), store)),
+    renew: (request) => run(request.namespace, "write", ({ waited }) => renew(present(request, waited), title)),
+    release: (request) => run(request.namespace, "write", ({ waited }) => release(present(request, waited), title)),
 
-    forceRelease: (request) => run(request.namespace, true, () => forceRelease(request)),
+    forceRelease: (request) => run(request.namespace, "once", () => forceRelease(request)),
     pin: (namespace, workerId, reason, owner) => pinTogether(namespace, [{ workerId, reason, owner }]),
     unpin: async (namespace, workerId) => (await unpinTogether(namespace, [workerId])).length > 0,
-    pinAll: pinTogether,
-    unpinAll: unpinTogether,
-    endQuarantine: (request) => run(request.namespace, true, () => endQuarantine(request)),
-    separate: (request) => run(request.namespace, true, () => separate(request, title)),
+    ...(pinsTogether && { pinAll: pinTogether, unpinAll: unpinTogether }),
+    endQuarantine: (request) => run(request.namespace, "write", () => endQuarantine(request)),
+    separate: (request) => run(request.namespace, "write", ({ sent }) => separate(request, { title, sent })),
 
     async remove(request) {
       const { namespace } = request;
-      const id = await run(namespace, true, () => seal(request));
+      const id = await run(namespace, "write", ({ sent }) => seal(request, sent));
       const last = await lastUse(registry, namespace);
-      while (!(await run(namespace, true, () => erase(request, { id, last })))) await turn();
+      while (!(await run(namespace, "write", () => erase(request, { id, last })))) await turn();
     },
 
     worker: (namespace, workerId) =>

@@ -6,7 +6,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { silenceAdvice, tlsError } from "../client-tls.ts";
-import { Unanswered } from "../compare-and-set/store.ts";
+import { Unanswered } from "../engine/operate.ts";
 import { Deadlines } from "../deadlines.ts";
 import { answerTo } from "../http-answer.ts";
 import { type ServerAddress, whereOf } from "../url.ts";
@@ -21,10 +21,6 @@ import { replyError, EtcdRefusal, silentError } from "./errors.ts";
 export interface Gateway {
   /** For messages: no password. */
   readonly where: string;
-  /** Deadline of one operation, ms. */
-  readonly operationTimeout: number;
-  /** The deadline of an operation that begins now: on the monotonic clock, ms. */
-  deadline(): number;
   /**
    * Sends a call to the member that answered last, and to the next one where that is silent.
    * @throws Unanswered where a call that `writes` may have been done, SnowleaseError for every other failure.
@@ -66,7 +62,7 @@ interface Silence {
 
 export function gatewayTo(
   { servers, user, password }: ServerAddress,
-  { tls }: EtcdSettings,
+  { tls }: Pick<EtcdSettings, "tls">,
   { operationTimeout, clock }: { readonly operationTimeout: number; readonly clock: Clock },
 ): Gateway {
   const where = whereOf(servers);
@@ -189,9 +185,6 @@ export function gatewayTo(
 
   return {
     where,
-    operationTimeout,
-
-    deadline: () => monotonic(clock) + operationTimeout,
 
     async call(path, body, options) {
       try {

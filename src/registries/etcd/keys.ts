@@ -7,17 +7,15 @@ import type { Stored } from "../../rule/window.ts";
  *
  *     PREFIX/NAMESPACE/meta                        id, layout, limits, schema version, era: each write expects its revision
  *                     /era                         only without `meta`: the era that is noted for a namespace which does not exist
- *                     /bands                       how worker IDs are filed: registries/bands.ts
  *                     /worker/ID                   the record of a worker ID
- *                     /idle/BAND/SLOT/UNTIL/ID     a worker ID that is not pinned, by the end of its window
- *                     /host/HOST/BAND/UNTIL/ID     the same, of those whose last holder ran on this host
+ *                     /idle/SLOT/UNTIL/ID          a worker ID that is not pinned, by the end of its window
+ *                     /host/HOST/UNTIL/ID          the same, of those whose last holder ran on this host
  *                     /owner/ADDRESS/UNTIL/ID      a worker ID that is pinned for this address
  *                     /token/TOKEN                 the worker ID that this token holds
- *                     /next/FIRST-LAST             of this pool, all numbers below this one have a record
- *                     /unused                      drawn anew with each record that is deleted: a hint was read before or after it
+ *                     /next/FIRST-LAST             of this pool, numbers below this one had a record: a search begins here
  *                     /history/ID/FENCE            a claim that has ended
  *
- * TOKEN and HOST are hashes. The token itself is not stored. A SLOT is 1024 numbers: a read of some keys costs a member as much as all keys
+ * TOKEN and HOST are hashes. The token itself is not stored. A SLOT is 256 numbers: a read of some keys costs a member as much as all keys
  * of its range, however few it asks for, so that each range has to be a small one.
  */
 
@@ -45,61 +43,47 @@ export class Keys {
     return `${this.#root}/era`;
   }
 
-  get bands(): string {
-    return `${this.#root}/bands`;
-  }
-
   /** The beginning of the keys of all records. */
   get workers(): string {
     return `${this.#root}/worker/`;
   }
 
-  /** The beginning of the keys of all hints. */
-  get hints(): string {
-    return `${this.#root}/next/`;
-  }
-
-  get unused(): string {
-    return `${this.#root}/unused`;
-  }
-
   /** The keys of this namespace but `meta` and `era`, as ranges. Another registry may have a prefix that begins with this namespace's keys. */
   get parts(): readonly KeySpan[] {
-    const folders = ["history", "idle", "host", "owner", "token", "next", "worker"].map(
-      (name) => `${this.#root}/${name}/`,
-    );
-    const single = [this.bands, this.unused];
-    return [
-      ...folders.map((from) => ({ from, end: endOf(from) })),
-      ...single.map((key) => ({ from: key, end: behind(key) })),
-    ];
+    return ["history", "idle", "host", "owner", "token", "next", "worker"].map((name) => {
+      const from = `${this.#root}/${name}/`;
+      return { from, end: endOf(from) };
+    });
   }
 
   readonly worker = (workerId: number): string => `${this.workers}${padded(workerId)}`;
-  readonly idle = (band: string, slot: number): string => `${this.#root}/idle/${band}/${padded(slot)}/`;
-  readonly ofHost = (host: string, band: string): string => `${this.#root}/host/${hashOf(host)}/${band}/`;
+  readonly idle = (slot: number): string => `${this.#root}/idle/${padded(slot)}/`;
+  readonly ofHost = (host: string): string => `${this.#root}/host/${hashOf(host)}/`;
   readonly ofOwner = (ip: string): string => `${this.#root}/owner/${ip}/`;
   readonly token = (token: string): string => `${this.#root}/token/${token}`;
-  readonly hint = ({ first, last }: PoolBounds): string => `${this.hints}${first}-${last}`;
+  readonly next = ({ first, last }: PoolBounds): string => `${this.#root}/next/${first}-${last}`;
   readonly claims = (workerId: number): string => `${this.#root}/history/${padded(workerId)}/`;
   readonly claim = (workerId: number, fence: number): string => `${this.claims(workerId)}${padded(fence)}`;
 
-  /** The keys by which claims find a record, and their values. `band`: the name of its band. */
-  indexes({ workerId, until, token, pinned, owner, holder }: Stored, band: string | undefined): Map<string, string> {
+  /** The keys by which claims find a record, and their values. */
+  indexes({ workerId, until, token, pinned, owner, holder }: Stored): Map<string, string> {
     const place = `${padded(until)}/${padded(workerId)}`;
     const found = new Map<string, string>();
     if (token !== undefined) found.set(this.token(token), String(workerId));
     if (owner !== undefined) found.set(this.ofOwner(owner) + place, "");
-    if (pinned !== undefined || band === undefined) return found;
-    found.set(this.idle(band, slotOf(workerId)) + place, "");
-    if (holder !== undefined) found.set(this.ofHost(holder.host, band) + place, "");
+    if (pinned !== undefined) return found;
+    found.set(this.idle(slotOf(workerId)) + place, "");
+    if (holder !== undefined) found.set(this.ofHost(holder.host) + place, "");
     return found;
   }
 }
 
+/** The numbers of a slot. */
+export const slotSize = 256;
+
 /** The slot of a worker ID. */
 export function slotOf(workerId: number): number {
-  return Math.floor(workerId / 1024);
+  return Math.floor(workerId / slotSize);
 }
 
 /** The end of a window and the worker ID, from a key of an index; undefined for a key that Snowlease did not write. */
@@ -112,12 +96,6 @@ export function placeIn(key: string): { readonly until: number; readonly workerI
 export function numberIn(key: string): number | undefined {
   const [, number] = /\/(\d{16})$/.exec(key) ?? [];
   return number === undefined ? undefined : Number(number);
-}
-
-/** The pool of a hint's key; undefined for a key that Snowlease did not write. */
-export function poolIn(key: string): PoolBounds | undefined {
-  const [, first, last] = /\/(\d+)-(\d+)$/.exec(key) ?? [];
-  return first === undefined ? undefined : { first: Number(first), last: Number(last) };
 }
 
 /** The first key behind all that begin so. */

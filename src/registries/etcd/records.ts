@@ -1,10 +1,8 @@
 import { z } from "zod";
 import type { Era } from "../../rule/era.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import type { Band } from "../bands.ts";
 import {
   eraFields,
   type StoredJson,
@@ -13,35 +11,22 @@ import {
   recordJson,
   rowFields,
   storedOf,
-} from "../compare-and-set/record-json.ts";
-import type { VersionedRecord } from "../compare-and-set/store.ts";
+} from "../record-json.ts";
 import { foreignKey, otherSchema } from "./errors.ts";
 import type { Entry } from "./transaction.ts";
 
 /** The version of the keys, and of their values. A field that older versions may ignore, but keep, does not change it. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 const namespaceFields = z.intersection(metaFields, eraFields);
-const filedRecord = z.intersection(recordFields, z.object({ band: z.string().optional() }));
-const bandFields: z.ZodType<readonly Band[]> = z.array(
-  z.object({ name: z.string(), first: z.int(), last: z.int(), filed: z.int() }),
-);
 
 /** A record as a key's value. Its token is a hash of the holder's token. */
-export interface EtcdRecord extends VersionedRecord {
-  /** The name of its band: registries/bands.ts. Undefined for a number that was pinned and never claimed. */
-  readonly band: string | undefined;
+export interface EtcdRecord {
+  readonly record: Stored;
   /** As it was read. */
   readonly entry: Entry;
   /** Its value. */
   readonly json: StoredJson;
-}
-
-/** A namespace as its key has it. */
-export interface StoredMeta {
-  readonly info: NamespaceInfo;
-  readonly era: Era;
-  readonly receiptKey: string;
 }
 
 /** What a namespace stores; with `before` in its place, whose fields that this version does not know are kept. */
@@ -60,31 +45,27 @@ export function readEra(entry: Entry): Era {
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
-export function readMeta(entry: Entry): StoredMeta {
+export function readMeta(entry: Entry): NewNamespace {
   const { schema, receiptKey, era, quarantineEnd, opensAt, ...info } = read(namespaceFields, entry);
   if (schema !== schemaVersion) throw otherSchema(entry.key, schema, schemaVersion);
   return { info, era: { era, quarantineEnd, opensAt }, receiptKey };
 }
 
 /** `before`: the record in whose place it is put. */
-export function recordText(stored: Stored, band: string | undefined, before: EtcdRecord | undefined): string {
-  return JSON.stringify(recordJson(stored, { band }, before));
+export function recordText(stored: Stored, before: EtcdRecord | undefined): string {
+  return JSON.stringify(recordJson(stored, {}, before));
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord(entry: Entry, workerId: number): EtcdRecord {
   const json = readJson(entry);
-  const { band, ...fields } = checked(filedRecord, json, entry.key);
+  const fields = checked(recordFields, json, entry.key);
   if (fields.workerId !== workerId) throw foreignKey(entry.key, `the record of worker ${fields.workerId}`);
-  return { record: storedOf(fields), band, entry, json: json as StoredJson };
+  return { record: storedOf(fields), entry, json: json as StoredJson };
 }
 
 export function readRow(entry: Entry): HistoryRow {
   return read(rowFields, entry);
-}
-
-export function readBands(entry: Entry | undefined): readonly Band[] {
-  return entry === undefined ? [] : read(bandFields, entry);
 }
 
 export function readNumber(entry: Entry): number {

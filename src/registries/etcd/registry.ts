@@ -1,35 +1,26 @@
-import { Layout } from "../../id/layout.ts";
-import { systemClock } from "../../lease/clock.ts";
-import { noNamespace, shownRecord, type Stored } from "../../rule/window.ts";
-import { presentNamespace } from "../../rule/namespace.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { selectClaims } from "../compare-and-set/claim-row.ts";
-import { compareAndSetRegistry } from "../compare-and-set/registry.ts";
+import { noNamespace } from "../../rule/window.ts";
+import { serverNow } from "../answer-clock.ts";
+import { operate } from "../engine/operate.ts";
+import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { readEtcdSettings } from "./address.ts";
-import { EtcdAttempt, readAt } from "./attempt.ts";
+import { silentError } from "./errors.ts";
 import { gatewayTo } from "./gateway.ts";
-import { pruneRows, rowPages } from "./history.ts";
-import { type EtcdRecord, readRecord, schemaVersion } from "./records.ts";
-import { EtcdStore } from "./store.ts";
-import { numberIn } from "./keys.ts";
+import { pruneRows } from "./history.ts";
+import { Keys } from "./keys.ts";
+import { EtcdReader } from "./reader.ts";
+import { schemaVersion } from "./records.ts";
+import { EtcdAttempt } from "./store.ts";
+import { EtcdTransaction } from "./transaction.ts";
 
 const durability =
   "Acknowledged writes survive as long as a majority of the members' disks does: a majority has each on disk before it is acknowledged (unless --unsafe-no-fsync); holds across partitions.";
 
-/** Records that are listed at once: with all of their recents, some 9 MB. */
-const page = 100;
-
-/** Records that were read at once. */
-interface RecordPage {
-  /** Unix ms. */
-  readonly clock: number;
-  readonly records: readonly Stored[];
-}
-
 /**
- * A registry in etcd, by the JSON gateway of its members. A claim takes three to seven round trips, any other operation two.
+ * A registry in etcd, by the JSON gateway of its members. A claim takes two to five round trips, any other operation two.
  *
  * @throws SnowleaseError CONFIG_INVALID for settings that make no sense.
  */
@@ -37,96 +28,61 @@ export async function etcdRegistry(
   address: ServerAddress,
   { operationTimeout, clock = systemClock }: RegistryOptions,
 ): Promise<Registry> {
-  const settings = readEtcdSettings(address);
-  const gateway = gatewayTo(address, settings, { operationTimeout, clock });
-  const store = new EtcdStore(gateway, settings.prefix, clock);
+  const { prefix, ...connection } = readEtcdSettings(address);
+  const gateway = gatewayTo(address, connection, { operationTimeout, clock });
+  const { where } = gateway;
+  const title = `etcd ${where}`;
+  const keysOf = (namespace: string): Keys => new Keys(prefix, namespace);
+  const begin = (deadline = monotonic(clock) + operationTimeout): EtcdTransaction =>
+    new EtcdTransaction(gateway, deadline);
+  const readerOf = (tx: EtcdTransaction, namespace: string, spread: number): EtcdReader =>
+    new EtcdReader(tx, keysOf(namespace), { spread, now: () => serverNow(clock, tx.clock) });
 
-  /** The records of all worker IDs above `after`, page by page. */
-  async function* pagesOf(namespace: string, after: number): AsyncGenerator<RecordPage, void, undefined> {
-    const keys = store.keys(namespace);
-    const { state } = await store.run(({ tx }) => store.read(tx, keys));
-    const end = state === undefined ? 0 : Layout.parse(state.info.layout).pool.last + 1;
-    for (let [from, width] = [after + 1, page]; from < end;) {
-      const next = Math.min(from + width, end);
-      const { found, clock } = await store.run(async ({ tx }) => ({
-        found: await tx.list({ from: keys.worker(from), end: keys.worker(next), limit: page }),
-        clock: store.now(tx),
-      }));
-      const records = found.map((entry) => readRecord(entry, numberIn(entry.key) ?? -1).record);
-      yield { clock, records };
-      // A read costs as much as all keys of its range: it is wider only where there are few.
-      const isFull = found.length === page;
-      from = isFull ? (records.at(-1)?.workerId ?? next) + 1 : next;
-      width = isFull ? page : 4 * width;
-    }
-  }
-
-  const registry = compareAndSetRegistry<EtcdRecord>({
+  const store: RemoteStore = {
     kind: "etcd",
-    title: store.title,
+    title,
+    clock,
+    operationTimeout,
+    samples: true,
     pinsTogether: false,
+    silent: (cause) => silentError(where, operationTimeout, true, cause),
 
-    attempt: (namespace, options, work) =>
-      store.run((tried) => work(new EtcdAttempt(store, store.keys(namespace), tried)), options),
-
-    async *pages(namespace, { after = -1, state }) {
-      // Every program that takes worker IDs here keeps a window.
-      if (state === "foreign") return;
-      for await (const { clock, records } of pagesOf(namespace, after)) {
-        yield records.map((record) => shownRecord(record, clock));
-      }
+    attempt(namespace, { deadline, spread }) {
+      const tx = begin(deadline);
+      return new EtcdAttempt(tx, keysOf(namespace), readerOf(tx, namespace, spread));
     },
-
-    worker: (namespace, workerId) =>
-      store.run(async ({ tx }) => {
-        const found = await readAt(tx, store.keys(namespace), workerId);
-        return found && shownRecord(found.record, store.now(tx));
-      }),
-
-    history: (namespace, workerId, range = {}) =>
-      store.run(async ({ tx }) => {
-        const keys = store.keys(namespace);
-        const found = await readAt(tx, keys, workerId);
-        return found === undefined ? [] : selectClaims(found.record, rowPages(tx, keys, workerId), range);
-      }),
 
     async prune(namespace, before) {
-      await presentNamespace(registry, namespace);
-      const keys = store.keys(namespace);
       let pruned = 0;
-      for await (const { records } of pagesOf(namespace, -1)) {
-        for (const record of records) pruned += await store.run(({ tx }) => pruneRows(tx, keys, record, before));
+      for (let next: number | undefined = -1; next !== undefined;) {
+        const part = await readerOf(begin(), namespace, 1).page(next, Infinity);
+        for (const record of part.rows) {
+          pruned += await operate(store, { repeatable: true }, ({ deadline }) =>
+            pruneRows(begin(deadline), keysOf(namespace), record, before),
+          );
+        }
+        next = part.next;
       }
-      return pruned;
+      return { pruned, isDone: true };
     },
 
-    rehearse: (namespace) =>
-      store.run(async ({ tx }) => {
-        const keys = store.keys(namespace);
-        const { state } = await store.read(tx, keys);
-        if (state === undefined) throw noNamespace(namespace);
-        await tx.rehearse(keys.meta, [keys.worker(0), keys.token(""), keys.claim(0, 0), keys.idle("", 0)]);
-      }),
-
-    scope: async () => `all who use the prefix \`${settings.prefix}\` in ${store.title}`,
-
-    ping: () =>
-      store.run(async ({ tx }) => {
-        await tx.get(settings.prefix);
-        return { clock: store.now(tx), durability, schema: schemaVersion };
-      }),
-
-    close: async () => store.close(),
-  });
-  return {
-    ...registry,
-    async claim(request) {
-      store.claiming++;
-      try {
-        return await registry.claim(request);
-      } finally {
-        store.claiming--;
-      }
+    async rehearse(namespace) {
+      const keys = keysOf(namespace);
+      const tx = begin();
+      const { meta } = await readerOf(tx, namespace, 1).begin();
+      if (meta === undefined) throw noNamespace(namespace);
+      await tx.rehearse(keys.meta, [keys.worker(0), keys.token(""), keys.claim(0, 0), keys.idle(0)]);
     },
+
+    scope: async () => `all who use the prefix \`${prefix}\` in ${title}`,
+
+    async ping() {
+      const tx = begin();
+      await tx.get(prefix);
+      return { clock: serverNow(clock, tx.clock), durability, schema: schemaVersion };
+    },
+
+    close: async () => gateway.close(),
   };
+  return optimistic(store);
 }

@@ -1,90 +1,88 @@
-import type { SnowleaseError } from "../../id/errors.ts";
-import type { Clock } from "../../lease/clock.ts";
-import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
-import { serverNow } from "../answer-clock.ts";
-import { together } from "../compare-and-set/decide.ts";
-import { operate, type Try } from "../compare-and-set/operate.ts";
-import type { StoredNamespace } from "../compare-and-set/store.ts";
-import { silentError } from "./errors.ts";
-import type { Gateway } from "./gateway.ts";
-import { Keys } from "./keys.ts";
-import { readEra, readMeta } from "./records.ts";
-import { type Entry, EtcdTransaction } from "./transaction.ts";
+import type { Era } from "../../rule/era.ts";
+import { askAll, type Answers, type Attempt } from "../engine/optimistic.ts";
+import type { Replacement, StoreChanges, StoreRead } from "../engine/port.ts";
+import { together } from "../together.ts";
+import { behind, type Keys } from "./keys.ts";
+import type { EtcdReader } from "./reader.ts";
+import { eraText, metaText, recordText } from "./records.ts";
+import type { EtcdTransaction, Expected, KeyWrite } from "./transaction.ts";
 
-/** One attempt, with its reads and writes. */
-export interface EtcdTry extends Try {
-  readonly tx: EtcdTransaction;
-}
+/** Keys of each kind that one transaction of a removal deletes. */
+const erasedTogether = 1000;
 
-/** A namespace as an attempt reads it. */
-export interface EtcdNamespace extends StoredNamespace {
-  /** Each write expects it unchanged. */
-  readonly meta: Entry;
-  readonly receiptKey: string;
-}
+/** One attempt at an operation, on the keys of a namespace. */
+export class EtcdAttempt implements Attempt {
+  readonly #tx: EtcdTransaction;
+  readonly #keys: Keys;
+  readonly #reader: EtcdReader;
 
-/** A name without a namespace. */
-interface EtcdUnknown extends UnknownNamespace {
-  /** Each write expects it unchanged. */
-  readonly note: Entry | undefined;
-}
-
-/** What an attempt finds under a name: one of both. */
-export interface NamespaceRead {
-  readonly clock: number;
-  readonly state: EtcdNamespace | undefined;
-  readonly unknown: EtcdUnknown | undefined;
-}
-
-/** The keys of a registry, and the clock. */
-export class EtcdStore {
-  readonly title: string;
-  /** How many claims are under way. */
-  claiming = 0;
-  readonly #gateway: Gateway;
-  readonly #prefix: string;
-  readonly #clock: Clock;
-
-  constructor(gateway: Gateway, prefix: string, clock: Clock) {
-    this.title = `etcd ${gateway.where}`;
-    this.#gateway = gateway;
-    this.#prefix = prefix;
-    this.#clock = clock;
+  constructor(tx: EtcdTransaction, keys: Keys, reader: EtcdReader) {
+    this.#tx = tx;
+    this.#keys = keys;
+    this.#reader = reader;
   }
 
-  keys(namespace: string): Keys {
-    return new Keys(this.#prefix, namespace);
+  async read(reads: readonly StoreRead[]): Promise<Answers> {
+    const [{ standing, clock }, found] = await together([this.#reader.begin(), askAll(this.#reader, reads)]);
+    return { standing, clock, found };
   }
 
-  /** Makes attempts until one is done. `repeatable`: as of `operate`. */
-  run<Answer>(
-    work: (tried: EtcdTry) => Promise<Answer>,
-    { repeatable }: { readonly repeatable: boolean } = { repeatable: true },
-  ): Promise<Answer> {
-    const gateway = this.#gateway;
-    const { where, operationTimeout } = gateway;
-    const silent = (cause: Error): SnowleaseError => silentError(where, operationTimeout, true, cause);
-    const operated = { title: this.title, clock: this.#clock, operationTimeout, silent };
-    return operate(operated, { repeatable }, (tried) =>
-      work({ ...tried, tx: new EtcdTransaction(gateway, tried.deadline) }),
+  async commit({ becomes, records }: StoreChanges): Promise<void> {
+    const { meta, note } = await this.#reader.begin();
+    const { meta: metaKey, era } = this.#keys;
+    const stands: Expected = { key: metaKey, before: meta };
+    if (meta !== undefined && becomes !== undefined && becomes.made === undefined)
+      return this.#erase(stands, becomes.noted);
+    const expected: Expected[] = [stands];
+    const writes: KeyWrite[] = [];
+    if (meta === undefined) expected.push({ key: era, before: note });
+    if (becomes?.made !== undefined) writes.push({ key: metaKey, value: metaText(becomes.made, meta) });
+    if (becomes?.made !== undefined && note !== undefined) writes.push({ key: era, value: undefined });
+    if (becomes?.noted !== undefined) writes.push({ key: era, value: eraText(becomes.noted, note) });
+    for (const record of records) this.#replace(record, expected, writes);
+    if (this.#reader.next !== undefined) writes.push(this.#reader.next);
+    // A read asks the majority, so none lags: what only has to stand still was seen to stand.
+    if (writes.length > 0) await this.#tx.commit(expected, writes);
+  }
+
+  /** Puts a record, with the keys by which claims find it, in the place of the one that was read. */
+  #replace({ workerId, before, after, ended }: Replacement, expected: Expected[], writes: KeyWrite[]): void {
+    const { worker, token, claim } = this.#keys;
+    const key = worker(workerId);
+    const row = before && this.#reader.rows.get(before);
+    if (before !== undefined && row === undefined) throw new Error(`worker ${workerId} was not read`);
+    expected.push({ key, before: row?.entry });
+    if (after === before) return;
+    // The same claim may have been sent twice, and take two numbers.
+    if (after?.token !== undefined && after.token !== before?.token) {
+      const held = token(after.token);
+      expected.push({ key: held, before: this.#reader.tokens.get(held) });
+    }
+    const old = before === undefined ? new Map<string, string>() : this.#keys.indexes(before);
+    const present = after === undefined ? new Map<string, string>() : this.#keys.indexes(after);
+    writes.push({ key, value: after && recordText(after, row) });
+    for (const each of old.keys()) if (!present.has(each)) writes.push({ key: each, value: undefined });
+    for (const [each, value] of present) if (!old.has(each)) writes.push({ key: each, value });
+    if (ended !== undefined) writes.push({ key: claim(workerId, ended.fence), value: JSON.stringify(ended) });
+  }
+
+  /** Deletes a part of a namespace, or the last one. `noted`: stands under its name from then on. */
+  async #erase(stands: Expected, noted: Era | undefined): Promise<void> {
+    const { parts, era, meta } = this.#keys;
+    const found = await together(
+      parts.map((part) => this.#tx.list({ ...part, limit: erasedTogether, keysOnly: true })),
     );
-  }
-
-  /** Reads a namespace. */
-  async read(tx: EtcdTransaction, keys: Keys): Promise<NamespaceRead> {
-    const [meta, note] = await together([tx.get(keys.meta), tx.get(keys.era)]);
-    const clock = this.now(tx);
-    if (meta === undefined) return { clock, state: undefined, unknown: { clock, noted: note && readEra(note), note } };
-    const { era, ...stored } = readMeta(meta);
-    return { clock, state: { ...era, ...stored, meta, clock }, unknown: undefined };
-  }
-
-  /** The clock of the member that answered last, Unix ms. */
-  now({ clock }: EtcdTransaction): number {
-    return serverNow(this.#clock, clock);
-  }
-
-  close(): void {
-    this.#gateway.close();
+    const isLast = found.every(({ length }) => length < erasedTogether);
+    // Up to the last key that was listed: a larger range would keep the cluster busy for long.
+    const ends = found.map((keys, i) => (isLast ? parts[i]?.end : behind(keys.at(-1)?.key ?? "")));
+    const writes = parts.flatMap(({ from }, i): KeyWrite[] => {
+      const end = ends[i];
+      return end === undefined || end <= from ? [] : [{ key: from, end, value: undefined }];
+    });
+    const rest: KeyWrite[] = [
+      { key: meta, value: undefined },
+      { key: era, value: noted && eraText(noted) },
+    ];
+    await this.#tx.commit([stands], isLast ? [...writes, ...rest] : writes);
   }
 }

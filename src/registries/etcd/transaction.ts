@@ -1,7 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { z } from "zod";
 import type { AnswerClock } from "../answer-clock.ts";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import { nonsense } from "./errors.ts";
 import type { Gateway } from "./gateway.ts";
 
@@ -65,7 +65,7 @@ interface ReadBatch {
 }
 
 /** The most reads, or writes, of one transaction: what a cluster takes unless it is set up otherwise. */
-export const mostOperations = 128;
+const mostOperations = 128;
 /** The most conditions: a cluster counts each as two. */
 export const mostConditions: number = mostOperations / 2;
 

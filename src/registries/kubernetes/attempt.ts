@@ -6,15 +6,15 @@ import { eraMark, newNamespace, type NewNamespace } from "../../rule/new-namespa
 import type { ClaimRequest, HistoryRow, InitRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import { endedRow } from "../engine/history.ts";
-import { together } from "../compare-and-set/decide.ts";
-import {
-  Changed,
-  type ClaimAttempt,
-  type RecordChange,
-  type Snapshot,
-  type SnapshotPurpose,
-  type StoreAttempt,
-  type StoredNamespace,
+import { together } from "../together.ts";
+import { Changed } from "../engine/operate.ts";
+import type {
+  ClaimAttempt,
+  RecordChange,
+  Snapshot,
+  SnapshotPurpose,
+  StoreAttempt,
+  StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
 import { checkThere, erasable, removeAll, removeLate } from "./erase.ts";

@@ -6,7 +6,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { tlsError } from "../client-tls.ts";
-import { Unanswered } from "../compare-and-set/store.ts";
+import { Unanswered } from "../engine/operate.ts";
 import { Deadlines } from "../deadlines.ts";
 import { answerTo } from "../http-answer.ts";
 import type { Cluster, Login } from "./cluster.ts";

@@ -1,5 +1,5 @@
-import { together } from "../compare-and-set/decide.ts";
-import { Beaten, Changed } from "../compare-and-set/store.ts";
+import { together } from "../together.ts";
+import { Beaten, Changed } from "../engine/operate.ts";
 import { heldObject } from "./errors.ts";
 import { isSame, type Leases } from "./leases.ts";
 import type { LeaseNames, LeaseObject } from "./objects.ts";

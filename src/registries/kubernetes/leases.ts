@@ -1,5 +1,5 @@
 import type { AnswerClock } from "../answer-clock.ts";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import type { ApiClient } from "./client.ts";
 import { ApiRefusal, nonsense } from "./errors.ts";
 import { annotation, type LeaseContent, type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";

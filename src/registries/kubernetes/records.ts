@@ -12,7 +12,7 @@ import {
   rowFields,
   type StoredJson,
   storedOf,
-} from "../compare-and-set/record-json.ts";
+} from "../record-json.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import { foreignObject, otherSchema } from "./errors.ts";
 import {

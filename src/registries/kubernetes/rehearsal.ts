@@ -1,4 +1,4 @@
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import type { Leases } from "./leases.ts";
 import type { LeaseObject, LeaseNames } from "./objects.ts";
 import { objectOf } from "./records.ts";

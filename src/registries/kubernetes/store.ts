@@ -4,7 +4,7 @@ import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import { serverNow } from "../answer-clock.ts";
 import { BoundedMap } from "../bounded-map.ts";
-import { operate, type Try } from "../compare-and-set/operate.ts";
+import { operate, type Try } from "../engine/operate.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ApiClient } from "./client.ts";
 import { ApiRefusal, refusalError, silentError } from "./errors.ts";

@@ -27,7 +27,7 @@ import {
 } from "./namespace-state.ts";
 import { numberOf, readRecord, type StoredRow } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 import { hold, put, putPinned, unpin } from "./write.ts";
 
 /** What a registry remembers between operations. */

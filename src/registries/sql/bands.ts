@@ -3,8 +3,8 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { numberOf, poolName, type StoredRow, storedRowOf } from "./records.ts";
 import { poolEntry, setEntry, type SqlNamespace, stay } from "./namespace-state.ts";
 import type { SqlParameters } from "./dialect.ts";
-import { together } from "../compare-and-set/decide.ts";
-import { Changed } from "../compare-and-set/store.ts";
+import { together } from "../together.ts";
+import { Changed } from "../engine/operate.ts";
 
 /*
  * The bands of a namespace. Each is an entry, such as `band:512` with `1023 512-1023 1024`: its last number, its name, and the number

@@ -1,8 +1,10 @@
 import { type Decision, repeatedAnswer } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
-import { decideByBatches, together } from "../compare-and-set/decide.ts";
-import { Changed, type ClaimAttempt } from "../compare-and-set/store.ts";
+import { together } from "../together.ts";
+import { decideByBatches } from "../compare-and-set/decide.ts";
+import { Changed } from "../engine/operate.ts";
+import type { ClaimAttempt } from "../compare-and-set/store.ts";
 import { foreignHolder, take } from "./assign.ts";
 import type { SqlMemory } from "./attempt.ts";
 import { ensurePool, fileSome, nameAt } from "./bands.ts";

@@ -1,6 +1,6 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Era } from "../../rule/era.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 import type { Dialect } from "./dialect.ts";
 import type { SqlPlace } from "./errors.ts";
 import { conditions, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace-state.ts";

@@ -10,7 +10,7 @@ import { readSqlSettings, type SqlSettings } from "./address.ts";
 import { loadMigrations, loadStatements, type Names, namesOf } from "./statements.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { Transaction } from "./transaction.ts";
-import { Beaten, Changed } from "../compare-and-set/store.ts";
+import { Beaten, Changed } from "../engine/operate.ts";
 
 /** What one attempt at an operation works with. */
 export interface SqlTry {

@@ -2,7 +2,7 @@ import type { HistoryRange, HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import { historyRowOf } from "./records.ts";
 import type { Transaction } from "./transaction.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 
 /** Adds the row of a new claim, and ends the row of the claim before it. */
 export async function noteClaim(tx: Transaction, claim: Stored, before: Stored | undefined): Promise<void> {

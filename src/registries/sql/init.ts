@@ -3,13 +3,13 @@ import { checkUnnoted } from "../../rule/namespace.ts";
 import type { InitRequest } from "../../rule/registry.ts";
 import { newNamespace } from "../../rule/new-namespace.ts";
 import type { SqlDatabase } from "./execute.ts";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
 import { entriesOf, noteIn, putNote } from "./namespace-state.ts";
 import { numberOf, textOf } from "./records.ts";
 import { loadMigrations, type Names, named, namesOf, sessionStatements, type TablesPlace } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 
 /** A dialect's schema, step by step; the first makes version 1. */
 export type Migrations = readonly (readonly string[])[];

@@ -1,7 +1,8 @@
 import { type Era, nextEra } from "../../rule/era.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { together } from "../compare-and-set/decide.ts";
-import { Changed, type StoredNamespace } from "../compare-and-set/store.ts";
+import { together } from "../together.ts";
+import { Changed } from "../engine/operate.ts";
+import type { StoredNamespace } from "../compare-and-set/store.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
 import type { Dialect, SqlRow } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";

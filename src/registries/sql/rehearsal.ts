@@ -3,7 +3,7 @@ import { rowOf, take } from "./assign.ts";
 import { noteClaim, noteEnd } from "./history.ts";
 import { poolName } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 import { drawVersion } from "./version.ts";
 import { add, put } from "./write.ts";
 

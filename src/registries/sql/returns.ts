@@ -1,7 +1,7 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isOurs } from "./assign.ts";
 import { searchBands } from "./bands.ts";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import { foreign, type StoredRow } from "./records.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
 import { put } from "./write.ts";

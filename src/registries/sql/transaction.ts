@@ -7,7 +7,7 @@ import {
   type SqlStatement,
   Unconfirmed,
 } from "./dialect.ts";
-import { together } from "../compare-and-set/decide.ts";
+import { together } from "../together.ts";
 import { named, type Names } from "./statements.ts";
 import { drawVersion } from "./version.ts";
 

@@ -1,8 +1,9 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import type { Stored } from "../../rule/window.ts";
-import { together } from "../compare-and-set/decide.ts";
-import { Changed, type RecordChange } from "../compare-and-set/store.ts";
+import { together } from "../together.ts";
+import { Changed } from "../engine/operate.ts";
+import type { RecordChange } from "../compare-and-set/store.ts";
 import { isForeign } from "./assign.ts";
 import { columnsOf, foreign, readRecord, type StoredRow } from "./records.ts";
 import { conditions, ownedEntry, poolEntry, setEntry, type SqlNamespace, stay } from "./namespace-state.ts";

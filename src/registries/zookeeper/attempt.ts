@@ -5,14 +5,14 @@ import type { NamespaceLimits } from "../../rule/limits.ts";
 import { checkUnnoted } from "../../rule/namespace.ts";
 import { newNamespace, type NewNamespace } from "../../rule/new-namespace.ts";
 import type { Stored } from "../../rule/window.ts";
-import {
-  type StoreAttempt,
-  Changed,
-  type ClaimAttempt,
-  type RecordChange,
-  type Snapshot,
-  type SnapshotPurpose,
-  type StoredNamespace,
+import { Changed } from "../engine/operate.ts";
+import type {
+  StoreAttempt,
+  ClaimAttempt,
+  RecordChange,
+  Snapshot,
+  SnapshotPurpose,
+  StoredNamespace,
 } from "../compare-and-set/store.ts";
 import { beginClaim } from "./claim.ts";
 import { BeatenAt, commit, type CommitExtras } from "./commit.ts";

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import { codes } from "./errors.ts";
 import type { Exchange, Write, ZooKeeperSession } from "./session.ts";
 

@@ -3,7 +3,7 @@ import { monotonic, systemClock } from "../../lease/clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { silenceAdvice, tlsError } from "../client-tls.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
-import { Beaten } from "../compare-and-set/store.ts";
+import { Beaten } from "../engine/operate.ts";
 import type { Exchange } from "./session.ts";
 import type { ZooKeeperSettings } from "./address.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";

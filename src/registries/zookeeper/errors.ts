@@ -1,4 +1,4 @@
-import { Unanswered } from "../compare-and-set/store.ts";
+import { Unanswered } from "../engine/operate.ts";
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 
 /** The protocol's error codes that this registry expects. */

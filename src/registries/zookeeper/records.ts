@@ -12,7 +12,7 @@ import {
   rowFields,
   storedOf,
   unknownFields,
-} from "../compare-and-set/record-json.ts";
+} from "../record-json.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";

@@ -2,7 +2,7 @@ import { configInvalid } from "../../id/errors.ts";
 import { systemClock } from "../../lease/clock.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
-import { operate, type Try } from "../compare-and-set/operate.ts";
+import { operate, type Try } from "../engine/operate.ts";
 import type { StoredNamespace } from "../compare-and-set/store.ts";
 import type { ZooKeeperConnection } from "./connection.ts";
 import { ConnectionLost, ReadLost, silentError } from "./errors.ts";

@@ -14,7 +14,7 @@ import {
   Unconfirmed,
   type SqlValue,
 } from "../dialect.ts";
-import { Beaten } from "../../compare-and-set/store.ts";
+import { Beaten } from "../../engine/operate.ts";
 import { driverMissing } from "../../driver-missing.ts";
 import { named, placeholder, sessionStatements } from "../statements.ts";
 import { cameToNothing, isAlreadyThere, meaningOf, oneLine } from "./errors.ts";

@@ -1,6 +1,17 @@
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../lease/clock.ts";
-import { Beaten, Changed, Unanswered } from "./store.ts";
+
+/** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
+export class Beaten extends Error {}
+
+/** This attempt itself changed what it had read: the operation reads again, at once. */
+export class Changed extends Error {}
+
+/** The answer to a write was lost: whether it was done is unknown. */
+export class Unanswered extends Error {
+  /** False where only reads had been sent. */
+  readonly wrote: boolean = true;
+}
 
 /** The circumstances of one attempt. */
 export interface Try {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Era } from "../../rule/era.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
-import type { HistoryRow } from "../../rule/registry.ts";
-import type { Stored } from "../../rule/window.ts";
+import type { Era } from "../rule/era.ts";
+import type { NamespaceInfo } from "../rule/limits.ts";
+import type { HistoryRow } from "../rule/registry.ts";
+import type { Stored } from "../rule/window.ts";
 
 /*
  * What is stored as JSON. Processes of several versions share a store. A newer one may have added fields: a reader leaves them out of

@@ -1,0 +1,136 @@
+import { SnowleaseError } from "../../id/errors.ts";
+import type { Clock } from "../../lease/clock.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { together } from "../together.ts";
+import { operate, Unanswered } from "./operate.ts";
+import type {
+  Operation,
+  Outcome,
+  RunOperation,
+  StoreChanges,
+  StoreRead,
+  StoreReads,
+  StoreRest,
+  StoreView,
+} from "./port.ts";
+import { registryOf } from "./registry.ts";
+
+/** A store behind a network: an operation reads, decides, and commits where nothing of that has changed. */
+export interface RemoteStore extends StoreRest {
+  readonly clock: Clock;
+  /** Deadline of one operation, ms. */
+  readonly operationTimeout: number;
+  /** Whether one commit may pin many worker IDs. */
+  readonly pinsTogether: boolean;
+  /** The error at the deadline, where an answer is missing. */
+  readonly silent: (cause: Unanswered) => SnowleaseError;
+  attempt(namespace: string, how: AttemptOptions): Attempt;
+}
+
+interface AttemptOptions {
+  /** On the monotonic clock, ms. */
+  readonly deadline: number;
+  /** Among how many equally good worker IDs its reads choose by lot: other claims reach for the first of them at this moment. */
+  readonly spread: number;
+}
+
+/** One attempt at an operation. It remembers what it read. */
+export interface Attempt {
+  /** Reads, in as few round trips as the store can. */
+  read(reads: readonly StoreRead[]): Promise<Answers>;
+  /**
+   * Where a namespace goes, it may delete a part of its records and claims, and leave the rest as it is: it is called again.
+   * @throws Beaten where anything that was read has changed, and then nothing is written; Unanswered; SnowleaseError.
+   */
+  commit(changes: StoreChanges): Promise<void>;
+}
+
+/** What reads found. */
+export interface Answers extends Pick<StoreView, "clock" | "standing"> {
+  /** In the order of the reads. */
+  readonly found: readonly unknown[];
+}
+
+/** A store that has a method for each read. What is asked for at the same time fits one round trip. */
+export type StoreReader = {
+  readonly [Name in keyof StoreReads]: (
+    ...input: Parameters<StoreReads[Name]>
+  ) => Promise<ReturnType<StoreReads[Name]>>;
+};
+
+/** Asks all of this at once. */
+export function askAll(reader: StoreReader, reads: readonly StoreRead[]): Promise<readonly unknown[]> {
+  const ask = ([name, ...input]: StoreRead): Promise<unknown> =>
+    (reader[name] as (...input: readonly unknown[]) => Promise<unknown>).apply(reader, input);
+  return together(reads.map(ask));
+}
+
+/** After each race that a claim lost it chooses among 16 times more. Where 200 processes start at once, their third attempts hardly meet. */
+const [spreads, mostSpread] = [16, 256];
+
+/** The registry in such a store: attempts at an operation until one is done. */
+export function optimistic(store: RemoteStore): Registry {
+  /** How many claims are under way here: they would reach for the same worker IDs. */
+  let claiming = 0;
+
+  const run: RunOperation = async (namespace, kind, begin) => {
+    const sent: StoreChanges[] = [];
+    if (kind === "claim") claiming++;
+    try {
+      return await operate(store, { repeatable: kind !== "once" }, async ({ deadline, waited, races }) => {
+        const spread = Math.min(mostSpread, Math.max(spreads ** races, spreads * (claiming - 1)));
+        const attempt = store.attempt(namespace, { deadline, spread });
+        const { answer, changes } = await decide(begin({ waited, sent }), attempt);
+        if (changes !== undefined) {
+          await attempt.commit(changes).catch((error: unknown) => {
+            if (error instanceof Unanswered) sent.push(changes);
+            throw error;
+          });
+        }
+        if (answer instanceof SnowleaseError) throw answer;
+        return answer;
+      });
+    } finally {
+      if (kind === "claim") claiming--;
+    }
+  };
+  return registryOf(store, { run, pinsTogether: store.pinsTogether });
+}
+
+/** Runs an operation to its end, and answers its reads. */
+async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): Promise<Outcome<Answer>> {
+  const found = new Map<string, unknown>();
+  let next = operation.next();
+  while (next.done !== true) {
+    const reads = next.value;
+    const answers = await attempt.read(reads);
+    for (const [i, read] of reads.entries()) found.set(JSON.stringify(read), answers.found[i]);
+    next = operation.next(viewOf(answers, found));
+  }
+  return next.value;
+}
+
+/** The answers to all reads so far, as a view. */
+function viewOf({ clock, standing }: Answers, found: ReadonlyMap<string, unknown>): StoreView {
+  const answered =
+    <Name extends keyof StoreReads>(name: Name) =>
+    (...input: Parameters<StoreReads[Name]>): ReturnType<StoreReads[Name]> => {
+      const read = JSON.stringify([name, ...input]);
+      // A read that was not announced must not look like a worker ID without a record.
+      if (!found.has(read)) throw new Error(`an operation reads ${read}, which it did not announce`);
+      return found.get(read) as ReturnType<StoreReads[Name]>;
+    };
+  return {
+    clock,
+    standing,
+    byToken: answered("byToken"),
+    byId: answered("byId"),
+    firstUnused: answered("firstUnused"),
+    oldest: answered("oldest"),
+    oldestOfHost: answered("oldestOfHost"),
+    pinnedFor: answered("pinnedFor"),
+    newestOfHost: answered("newestOfHost"),
+    page: answered("page"),
+    ended: answered("ended"),
+  };
+}

@@ -1,0 +1,331 @@
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
+import { Layout } from "../../id/layout.ts";
+import type { HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import type { StoreReader } from "../engine/optimistic.ts";
+import { Beaten } from "../engine/operate.ts";
+import type { Part, Standing } from "../engine/port.ts";
+import { together } from "../together.ts";
+import { endOf, type Keys, numberIn, placeIn, slotOf, slotSize } from "./keys.ts";
+import { type EtcdRecord, readEra, readMeta, readNumber, readRecord, readRow } from "./records.ts";
+import { type Entry, type EtcdTransaction, type KeyWrite, mostConditions } from "./transaction.ts";
+
+/** How many keys of records a search for an unused number lists: in its first read, and at most. */
+const [page, longestPage] = [64, 16_384];
+/** Of so many slots a claim sees the oldest records; of more the oldest of each, of so many by lot; of all of them so many at a time. */
+const [fewSlots, sampled, readTogether] = [4, 32, 100];
+/** How many used numbers a search passes before it moves the place where the next one begins. */
+const longestPassed = 32;
+/** Keys of a host, or of an owner, that a claim looks at: further ones are of other pools, or end later. */
+const mostLookedAt = 512;
+/** Records, and rows of history, that are listed at once: with all of their recents, some 9 MB. */
+const [recordPage, rowPage] = [100, 500];
+
+/** What stands under the name, as its keys have it. */
+interface Begin {
+  readonly standing: Standing;
+  /** The clock of the member that answered, Unix ms. */
+  readonly clock: number;
+  readonly meta: Entry | undefined;
+  readonly note: Entry | undefined;
+}
+
+/** Where a worker ID stands in an index. */
+interface Place {
+  readonly workerId: number;
+  /** The end of its window, Unix ms. */
+  readonly until: number;
+  readonly entry: Entry;
+  /** What its key begins with. */
+  readonly part: string;
+}
+
+/** The reads of one attempt on the keys of a namespace. */
+export class EtcdReader implements StoreReader {
+  /** The records that were read, as their keys have them. */
+  readonly rows: Map<Stored, EtcdRecord> = new Map();
+  /** The keys of tokens that were read. */
+  readonly tokens: Map<string, Entry> = new Map();
+  /** The next search for an unused number shall begin elsewhere: stored with the claim. */
+  next: KeyWrite | undefined;
+  readonly #tx: EtcdTransaction;
+  readonly #keys: Keys;
+  /** Among how many equally good worker IDs to choose by lot. */
+  readonly #spread: number;
+  readonly #now: () => number;
+  #begun: Promise<Begin> | undefined;
+  /** Whether it has seen that each number of the pool has a record, and the oldest records where it has looked at all slots. */
+  #isFull = false;
+  #oldest: readonly Stored[] | undefined;
+  /** Keys of an index that did not fit the record which was read behind them. */
+  readonly #doubtful = new Set<Place>();
+
+  /** `now`: the clock of the member that answered last. */
+  constructor(
+    tx: EtcdTransaction,
+    keys: Keys,
+    { spread, now }: { readonly spread: number; readonly now: () => number },
+  ) {
+    this.#tx = tx;
+    this.#keys = keys;
+    this.#spread = spread;
+    this.#now = now;
+  }
+
+  /** What stands under the name: as it was read first. */
+  begin(): Promise<Begin> {
+    this.#begun ??= this.#begin();
+    return this.#begun;
+  }
+
+  async #begin(): Promise<Begin> {
+    const [meta, note] = await together([this.#tx.get(this.#keys.meta), this.#tx.get(this.#keys.era)]);
+    const standing = meta === undefined ? { noted: note && readEra(note) } : { made: readMeta(meta) };
+    return { standing, clock: this.#now(), meta, note };
+  }
+
+  async byToken(token: string): Promise<Stored | undefined> {
+    const entry = await this.#tx.get(this.#keys.token(token));
+    if (entry !== undefined) this.tokens.set(entry.key, entry);
+    const record = entry && (await this.byId(readNumber(entry)));
+    return record?.token === token ? record : undefined;
+  }
+
+  async byId(workerId: number): Promise<Stored | undefined> {
+    if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
+    const entry = await this.#tx.get(this.#keys.worker(workerId));
+    if (entry === undefined) return undefined;
+    const row = readRecord(entry, workerId);
+    this.rows.set(row.record, row);
+    return row.record;
+  }
+
+  /** Of the lowest few one by lot, where other claims reach for them. */
+  async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
+    if (everywhere === true) return this.#overlooked(pool);
+    const next = await this.#tx.get(this.#keys.next(pool));
+    const begin = Math.max(pool.first, next === undefined ? pool.first : readNumber(next));
+    const [found, passed] = await this.#unusedFrom(begin, pool.last, page);
+    if (passed - begin >= longestPassed || (found === undefined && passed > begin)) this.#beginAt(pool, passed);
+    this.#isFull = found === undefined && begin === pool.first;
+    return found;
+  }
+
+  /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
+  async #overlooked(pool: PoolBounds): Promise<number | undefined> {
+    const { worker, next } = this.#keys;
+    const size = pool.last - pool.first + 1;
+    if (this.#isFull && size <= longestPassed) return undefined;
+    const [used, begin] = await together([
+      this.#isFull ? size : this.#tx.count({ from: worker(pool.first), end: worker(pool.last + 1) }),
+      this.#tx.get(next(pool)),
+    ]);
+    if (used < size) {
+      const [found, passed] = await this.#unusedFrom(pool.first, pool.last, longestPage);
+      this.#beginAt(pool, passed);
+      return found;
+    }
+    // A claim that finds nothing commits nothing.
+    const isPassed = begin !== undefined && readNumber(begin) > pool.last;
+    if (!isPassed && size > longestPassed) {
+      const { meta } = await this.begin();
+      const expected = [
+        { key: this.#keys.meta, before: meta },
+        { key: next(pool), before: begin },
+      ];
+      await this.#tx.commit(expected, [{ key: next(pool), value: String(pool.last + 1) }]).catch((error: unknown) => {
+        if (!(error instanceof Beaten)) throw error;
+      });
+    }
+    return undefined;
+  }
+
+  /** An unused number between two, and the lowest one: the number behind the last where there is none. */
+  async #unusedFrom(
+    begin: number,
+    last: number,
+    width: number,
+  ): Promise<readonly [found: number | undefined, lowest: number]> {
+    const { worker } = this.#keys;
+    const unused: number[] = [];
+    let from = begin;
+    for (let most = width + this.#spread; from <= last && unused.length === 0; most = Math.min(8 * most, longestPage)) {
+      const end = Math.min(from + most, last + 1);
+      const found = await this.#tx.list({ from: worker(from), end: worker(end), limit: most, keysOnly: true });
+      const used = new Set(found.map(({ key }) => numberIn(key)));
+      for (let n = from; n < end && unused.length < this.#spread; n++) if (!used.has(n)) unused.push(n);
+      from = unused[0] ?? end;
+    }
+    return [unused[Math.floor(Math.random() * unused.length)], from];
+  }
+
+  #beginAt(pool: PoolBounds, number: number): void {
+    this.next = { key: this.#keys.next(pool), value: String(number) };
+  }
+
+  /** Of a large pool the oldest of some slots by lot. */
+  async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
+    const first = slotOf(pool.first);
+    const slots = Array.from({ length: slotOf(pool.last) - first + 1 }, (_, i) => first + i);
+    if (everywhere === true) return this.#oldest ?? this.#oldestOf(slots, pool, limit);
+    const some = slots.length <= sampled ? slots : sample(slots);
+    const isExact = slots.length <= fewSlots && this.#spread === 1;
+    const each = Math.ceil(this.#wanted(limit) / some.length);
+    const places = await this.#placesIn(some, pool, isExact ? limit : each);
+    const records = await this.#recordsAt(inOrder(places), limit);
+    if (isExact && this.#doubtful.size === 0) this.#oldest = records;
+    return records;
+  }
+
+  /** The oldest of all slots; or one whose window has passed. */
+  async #oldestOf(slots: readonly number[], pool: PoolBounds, limit: number): Promise<readonly Stored[]> {
+    const wanted = this.#wanted(limit);
+    await this.#sweep();
+    for (;;) {
+      let places: readonly Place[] = [];
+      const isOver = await this.#passed();
+      for (let i = 0; i < slots.length && !places.some(isOver); i += readTogether) {
+        const some = slots.slice(i, i + readTogether);
+        const each = Math.max(slots.length <= fewSlots ? limit : 1, Math.ceil(wanted / some.length));
+        places = inOrder([...places, ...(await this.#placesIn(some, pool, each))]).slice(0, wanted);
+      }
+      const over = places.filter(isOver);
+      const records = await this.#recordsOf(over.length > 0 ? byLot(over, 1) : places.slice(0, limit));
+      if (this.#doubtful.size === 0) return records;
+      if (!(await this.#sweep())) throw new Beaten("other claims were faster");
+    }
+  }
+
+  async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
+    const places = await this.#placesUnder(this.#keys.ofHost(host), pool, this.#wanted(limit));
+    return this.#recordsAt(inOrder(places), limit);
+  }
+
+  async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
+    const places = await this.#placesUnder(this.#keys.ofOwner(ip), pool, limit);
+    return this.#recordsOf(places.slice(0, limit));
+  }
+
+  async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
+    const from = this.#keys.ofHost(host);
+    // The newest one is of another pool only where the host leases from several.
+    for (const limit of [1, page]) {
+      const found = await this.#tx.list({ from, end: endOf(from), limit, descending: true, keysOnly: true });
+      const places = found.map(({ key }) => placeIn(key)).filter((place) => place !== undefined);
+      const newest = places.find(({ workerId }) => isIn(pool, workerId));
+      if (newest !== undefined || found.length < limit) return newest && this.byId(newest.workerId);
+    }
+    return undefined;
+  }
+
+  /** A read costs as much as all keys of its range: it is wider only where there are few. */
+  async page(after: number, limit: number): Promise<Part<Stored>> {
+    const { worker } = this.#keys;
+    const most = Math.min(limit, recordPage);
+    const rows: Stored[] = [];
+    let end = Infinity;
+    for (let [from, width] = [after + 1, recordPage]; from < end; [from, width] = [from + width, 4 * width]) {
+      const range = { from: worker(from), end: worker(Math.min(from + width, end)), limit: most - rows.length };
+      const [{ standing }, found] = await together([this.begin(), this.#tx.list(range)]);
+      rows.push(...found.map((entry) => readRecord(entry, numberIn(entry.key) ?? -1).record));
+      if (rows.length === most) return { rows, next: rows.at(-1)?.workerId };
+      end = standing.made === undefined ? 0 : Layout.parse(standing.made.info.layout).pool.last + 1;
+    }
+    return { rows, next: undefined };
+  }
+
+  async ended(workerId: number, before: number, limit: number): Promise<Part<HistoryRow>> {
+    const { claims, claim } = this.#keys;
+    const most = Math.min(limit, rowPage);
+    const range = { from: claims(workerId), end: claim(workerId, before), limit: most, descending: true } as const;
+    const rows = (await this.#tx.list(range)).map(readRow);
+    return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
+  }
+
+  /** Where others reach for the oldest as well, more of them. */
+  #wanted(limit: number): number {
+    return Math.max(limit, this.#spread);
+  }
+
+  /** The oldest of each slot. */
+  async #placesIn(slots: readonly number[], pool: PoolBounds, each: number): Promise<readonly Place[]> {
+    const found = await together(slots.map((slot) => this.#placesUnder(this.#keys.idle(slot), pool, each)));
+    return found.flat();
+  }
+
+  /** The oldest of a pool whose keys begin so. Keys of other pools may stand between them: it reads on behind these. */
+  async #placesUnder(part: string, pool: PoolBounds, wanted: number): Promise<readonly Place[]> {
+    const places: Place[] = [];
+    let looked = 0;
+    for (let [from, width] = [part, wanted]; looked < mostLookedAt && places.length < wanted; width = slotSize) {
+      const found = await this.#tx.list({ from, end: endOf(part), limit: width, keysOnly: true });
+      for (const entry of found) {
+        const place = placeIn(entry.key);
+        if (place !== undefined && isIn(pool, place.workerId)) places.push({ ...place, entry, part });
+      }
+      if (found.length < width) break;
+      looked += found.length;
+      from = `${found.at(-1)?.key}\0`;
+    }
+    return places;
+  }
+
+  /** Whether a window has passed by the clock of each claimer that is admitted. */
+  async #passed(): Promise<(place: Place) => boolean> {
+    const { standing, clock } = await this.begin();
+    const skew = standing.made?.info.maxClockSkew ?? Infinity;
+    return ({ until }) => until <= clock - skew;
+  }
+
+  /** Some records of the first places. Where others reach for these as well, by lot. One whose window has passed is enough. */
+  async #recordsAt(places: readonly Place[], limit: number): Promise<readonly Stored[]> {
+    const first = places.slice(0, this.#spread);
+    const [passed] = byLot(first.filter(await this.#passed()), 1);
+    if (passed !== undefined) return this.#recordsOf([passed]);
+    return this.#recordsOf(this.#spread === 1 ? places.slice(0, limit) : byLot(first, limit));
+  }
+
+  async #recordsOf(places: readonly Place[]): Promise<readonly Stored[]> {
+    const found = await together(places.map(({ workerId }) => this.byId(workerId)));
+    for (const [i, place] of places.entries()) if (found[i]?.until !== place.until) this.#doubtful.add(place);
+    return found.filter((record) => record !== undefined);
+  }
+
+  /** An operator who deletes records by hand leaves keys in the indexes that hide others. Returns whether there were any. */
+  async #sweep(): Promise<boolean> {
+    const doubtful = [...this.#doubtful];
+    this.#doubtful.clear();
+    const parts = [...new Set(doubtful.map(({ part }) => part))];
+    const found = await together(parts.map((from) => this.#tx.list({ from, end: endOf(from), limit: slotSize })));
+    const listed = found.flat().filter(({ key }) => placeIn(key) !== undefined);
+    const entries = [
+      ...new Map([...doubtful.map(({ entry }) => entry), ...listed].map((each) => [each.key, each])).values(),
+    ];
+    const records = await together(entries.map(({ key }) => this.byId(numberIn(key) ?? 0)));
+    const isStale = ({ key }: Entry, record: Stored | undefined): boolean =>
+      record === undefined || !this.#keys.indexes(record).has(key);
+    const stale = entries.filter((entry, i) => isStale(entry, records[i])).slice(0, mostConditions);
+    if (stale.length === 0) return false;
+    await this.#tx.commit(
+      stale.map((entry) => ({ key: entry.key, before: entry })),
+      stale.map(({ key }) => ({ key, value: undefined })),
+    );
+    return true;
+  }
+}
+
+/** A few, by lot. */
+function sample(slots: readonly number[]): readonly number[] {
+  const few = Array.from({ length: sampled }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
+  return [...new Set(few)];
+}
+
+function byLot<Item>(items: readonly Item[], count: number): readonly Item[] {
+  const drawn = items.map((item) => ({ item, at: Math.random() })).toSorted((a, b) => a.at - b.at);
+  return drawn.slice(0, count).map(({ item }) => item);
+}
+
+/** The oldest first. */
+function inOrder(places: readonly Place[]): readonly Place[] {
+  return places.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+}
