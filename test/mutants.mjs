@@ -87,9 +87,9 @@ export const mutants = [
   {
     name: "forgotten-but-not-noted",
     row: "a namespace whose data were deleted was made anew without a quarantine",
-    file: "src/registries/in-one-step/registry.ts",
-    from: "if (begins !== undefined) step.note(namespace, begins);",
-    to: "",
+    file: "src/registries/engine/holder.ts",
+    from: "const changes = begins && { standing, becomes: { noted: begins }, records: [] };",
+    to: "const changes = undefined;",
   },
   {
     name: "forced-twice",

@@ -13,8 +13,5 @@ DELETE FROM worker WHERE (namespace_id, worker_id) IN (
 -- name: gaps
 DELETE FROM gap WHERE namespace_id = $namespace_id;
 
--- name: bands
-DELETE FROM band WHERE namespace_id = $namespace_id;
-
 -- name: namespace
 DELETE FROM namespace WHERE namespace_id = $namespace_id;

@@ -13,12 +13,9 @@ INSERT INTO namespace (
 ) VALUES (
   $name, $id, $receipt_key, $layout, $max_window, $max_clock_skew, $created_at, $era, $quarantine_end, $opens_at
 )
-RETURNING namespace_id, id, layout, max_window, max_clock_skew, era, quarantine_end, opens_at, clock_boot, clock_ahead;
+RETURNING namespace_id;
 
--- name: put-era
-UPDATE namespace SET era = $era, quarantine_end = $quarantine_end, opens_at = $opens_at WHERE namespace_id = $namespace_id;
-
--- name: replace
+-- name: put
 UPDATE namespace
 SET id = $id, receipt_key = $receipt_key, era = $era, quarantine_end = $quarantine_end, opens_at = $opens_at
 WHERE namespace_id = $namespace_id;

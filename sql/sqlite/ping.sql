@@ -11,7 +11,6 @@ SELECT
   (SELECT until_ms FROM worker INDEXED BY worker_by_until WHERE pinned IS NULL LIMIT 1),
   (SELECT until_ms FROM worker INDEXED BY worker_by_host WHERE pinned IS NULL LIMIT 1),
   (SELECT until_ms FROM worker INDEXED BY worker_by_owner WHERE owner IS NOT NULL LIMIT 1),
-  (SELECT last FROM band LIMIT 1),
   (SELECT last FROM gap LIMIT 1),
   (SELECT fence FROM history LIMIT 1),
   (SELECT until_ms FROM history INDEXED BY history_by_until WHERE newest = 0 LIMIT 1);

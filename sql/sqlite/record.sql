@@ -4,18 +4,16 @@
 SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
 
 -- name: put
--- The band that is stored stays.
 INSERT INTO worker (
-  namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms,
+  namespace_id, worker_id, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, began_ms,
   checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned, owner, era, renewals, turn,
   recents_from, recents
 ) VALUES (
-  $namespace_id, $worker_id, $band, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $known_from_ms,
+  $namespace_id, $worker_id, $fence, $token, $from_ms, $until_ms, $seen_clock, $clean, $known_from_ms, $began_ms,
   $checkpoint_timestamp, $checkpoint_sequence, $host, $ip, $pid, $instance, $claimed_at, $released_at, $pinned, $owner,
   $era, $renewals, $turn, $recents_from, $recents
 )
 ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
-  band = coalesce(band, excluded.band),
   fence = excluded.fence,
   token = excluded.token,
   from_ms = excluded.from_ms,
@@ -23,6 +21,7 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   seen_clock = excluded.seen_clock,
   clean = excluded.clean,
   known_from_ms = excluded.known_from_ms,
+  began_ms = excluded.began_ms,
   checkpoint_timestamp = excluded.checkpoint_timestamp,
   checkpoint_sequence = excluded.checkpoint_sequence,
   host = excluded.host,
@@ -47,6 +46,7 @@ UPDATE worker SET
   seen_clock = $seen_clock,
   clean = $clean,
   known_from_ms = $known_from_ms,
+  began_ms = $began_ms,
   checkpoint_timestamp = $checkpoint_timestamp,
   checkpoint_sequence = $checkpoint_sequence,
   era = $era,

@@ -41,9 +41,6 @@ CREATE TABLE unknown_namespace (
 CREATE TABLE worker (
   namespace_id INTEGER NOT NULL,
   worker_id INTEGER NOT NULL,
-  -- The name of its band: `512-1023`. It keeps the entries of pools apart in the indexes (a pool for each datacenter, say): no claim
-  -- reads past entries of another pool.
-  band TEXT,
   fence INTEGER NOT NULL,
   -- A hash of the holder's token.
   token TEXT,
@@ -52,6 +49,8 @@ CREATE TABLE worker (
   seen_clock INTEGER NOT NULL,
   clean INTEGER NOT NULL,
   known_from_ms INTEGER NOT NULL,
+  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  began_ms INTEGER,
   checkpoint_timestamp INTEGER,
   checkpoint_sequence INTEGER,
   host TEXT,
@@ -74,21 +73,11 @@ CREATE TABLE worker (
 
 CREATE UNIQUE INDEX worker_by_token ON worker (namespace_id, token) WHERE token IS NOT NULL;
 
-CREATE INDEX worker_by_until ON worker (namespace_id, band, until_ms, worker_id) WHERE pinned IS NULL;
+CREATE INDEX worker_by_until ON worker (namespace_id, until_ms, worker_id) WHERE pinned IS NULL;
 
-CREATE INDEX worker_by_host ON worker (namespace_id, band, host, until_ms, worker_id) WHERE pinned IS NULL;
+CREATE INDEX worker_by_host ON worker (namespace_id, host, until_ms, worker_id) WHERE pinned IS NULL;
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
-
--- The names under which worker IDs are filed: src/registries/bands.ts.
-CREATE TABLE band (
-  namespace_id INTEGER NOT NULL,
-  first INTEGER NOT NULL,
-  last INTEGER NOT NULL,
-  name TEXT NOT NULL,
-  filed INTEGER NOT NULL,
-  PRIMARY KEY (namespace_id, first)
-) STRICT, WITHOUT ROWID;
 
 -- The worker IDs without a record, as ranges that do not overlap: one seek finds the lowest one of any pool.
 CREATE TABLE gap (
@@ -99,7 +88,7 @@ CREATE TABLE gap (
   PRIMARY KEY (namespace_id, last)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
+-- One row for each claim that has ended. While a claim goes on, its record says everything.
 CREATE TABLE history (
   namespace_id INTEGER NOT NULL,
   worker_id INTEGER NOT NULL,
@@ -112,8 +101,8 @@ CREATE TABLE history (
   pid INTEGER NOT NULL,
   instance TEXT NOT NULL,
   claimed_at INTEGER NOT NULL,
-  ended_at INTEGER,
-  ended_by TEXT,
+  ended_at INTEGER NOT NULL,
+  ended_by TEXT NOT NULL,
   newest INTEGER NOT NULL DEFAULT 1,
   PRIMARY KEY (namespace_id, worker_id, fence)
 ) STRICT, WITHOUT ROWID;

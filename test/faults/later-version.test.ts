@@ -124,7 +124,7 @@ test("sqlite: columns and a table that a later version added are kept by every w
   const places = { worker: `worker_id = ${workerId}`, namespace: `name = '${namespace}'` };
   const additions: Additions = {
     async add() {
-      for (const table of ["worker", "history", "namespace", "band", "gap", "registry", "operation"]) {
+      for (const table of ["worker", "history", "namespace", "gap", "registry", "operation"]) {
         raw.exec(`ALTER TABLE ${table} ADD COLUMN later TEXT`);
         raw.exec(`ALTER TABLE ${table} ADD COLUMN later_number INTEGER NOT NULL DEFAULT 7`);
       }
@@ -145,7 +145,7 @@ test("sqlite: columns and a table that a later version added are kept by every w
   // A process that opens the file only now.
   await granted(await openSqlite(path), claimRequest({ workerId: 8 }));
 
-  raw.exec("PRAGMA user_version = 2");
+  raw.exec("PRAGMA user_version = 9");
   const refused = await openSqlite(path)
     .then(
       (late) => late.claim(claimRequest()),

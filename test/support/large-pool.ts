@@ -14,13 +14,12 @@ export async function fillPool(
   await registry.init({ namespace, layout: layout.fingerprint });
   await registry.close();
   const connection = (await loadSqlite()).open(path);
-  const { first, last } = layout.pool;
   const now = Date.now();
   connection.exec(`
     BEGIN IMMEDIATE;
-    INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
+    INSERT INTO worker (namespace_id, worker_id, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, host, ip, pid, instance, claimed_at)
     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows - 1})
-    SELECT 1, i, '${first}-${last}', 1, printf('%032x', i + 1), ${now}, ${now + 600_000} + i % 1000, ${now}, 0, 0,
+    SELECT 1, i, 1, printf('%032x', i + 1), ${now}, ${now + 600_000} + i % 1000, ${now}, 0, 0,
       'host-' || (i % 5000), '192.0.2.1', 4000 + i, '', ${now} FROM n;
     UPDATE gap SET first = ${rows};
     COMMIT`);

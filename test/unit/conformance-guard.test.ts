@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 const root = join(import.meta.dirname, "../..");
 
 /** What stores of one kind share, and what stands around a registry: no registry by itself. */
-const kinds = ["engine", "in-one-step", "compare-and-set", "host-guard"];
+const kinds = ["engine", "compare-and-set", "host-guard"];
 
 /** Adapters are the other folders of src/registries, or the folders of their dialects. */
 function adaptersIn(folder: string): string[] {

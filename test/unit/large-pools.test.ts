@@ -26,8 +26,9 @@ async function addClaims(path: string): Promise<void> {
   const connection = (await loadSqlite()).open(path);
   connection.exec(`
     INSERT INTO history (namespace_id, worker_id, fence, from_ms, until_ms, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest)
-    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${claims})
-    SELECT 1, 6, i, i, i + 1, 'host-6', '192.0.2.1', 4006, '', i, i + 1, 'released', i = ${claims} FROM n`);
+    WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${claims - 1})
+    SELECT 1, 6, i, i, i + 1, 'host-6', '192.0.2.1', 4006, '', i, i + 1, 'released', 0 FROM n;
+    UPDATE worker SET fence = ${claims} WHERE worker_id = 6`);
   connection.close();
 }
 

@@ -30,7 +30,7 @@ const fields: Record<keyof Stored, Names> = {
   seenClock: { columns: ["seen_clock"], lua: ["seenClock"], node: ["seenClock"], json: ["seenClock"] },
   clean: { columns: ["clean"], lua: ["clean"], node: ["clean"], json: ["clean"] },
   knownFrom: { columns: ["known_from_ms"], lua: ["knownFrom"], node: ["knownFrom"], json: [] },
-  // Tables and Redis have a row of a claim from its begin, which shows that.
+  // The tables of a server and Redis have a row of a claim from its begin, which shows that.
   began: { columns: [], lua: [], node: ["began"], json: [] },
   // The bytes of Redis lie in a key of their own.
   recents: {
@@ -81,8 +81,8 @@ function namesOf(form: keyof Names): readonly string[] {
 const sorted = (names: readonly string[]): readonly string[] => names.toSorted();
 
 describe("the fields of a record", () => {
-  test("are the columns of sqlite, which adds namespace and band", () => {
-    expect(sorted(columnsOf("sqlite", "worker"))).toEqual(sorted([...namesOf("columns"), "namespace_id", "band"]));
+  test("are the columns of sqlite, which adds the namespace and the begin of a claim", () => {
+    expect(sorted(columnsOf("sqlite", "worker"))).toEqual(sorted([...namesOf("columns"), "namespace_id", "began_ms"]));
   });
 
   // The indexes list an owner's record under its address: the column `filed_under`.

@@ -49,7 +49,7 @@ test("it says what it is and what survives", async () => {
 });
 
 test("what it stores has a version", async () => {
-  expect((await (await openSqlite(newPath())).ping()).schema).toBe(1);
+  expect((await (await openSqlite(newPath())).ping()).schema).toBe(2);
 });
 
 test("`ping` fails where nothing can be written", async () => {
@@ -221,8 +221,8 @@ test("each state lists what the rule calls so", async () => {
   await registry.init({ namespace, layout });
   const raw = await openRaw(path);
   const insert = raw.prepare(
-    `INSERT INTO worker (namespace_id, worker_id, band, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, pinned)
-     VALUES (1, $workerId, '0-1023', 1, $token, 0, $until, 0, $clean, 0, $pinned)`,
+    `INSERT INTO worker (namespace_id, worker_id, fence, token, from_ms, until_ms, seen_clock, clean, known_from_ms, pinned)
+     VALUES (1, $workerId, 1, $token, 0, $until, 0, $clean, 0, $pinned)`,
   );
   const now = clock.now();
   const expected = new Map<WorkerState, number[]>([["foreign", []]]);

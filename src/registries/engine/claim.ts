@@ -1,12 +1,12 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { eraMark, type NewNamespace, newNamespace } from "../../rule/new-namespace.ts";
-import { claimFrom, claimReads } from "../../rule/pool.ts";
+import { claimFrom, claimReads, grantOf } from "../../rule/pool.ts";
 import { quarantineError } from "../../rule/quarantine.ts";
 import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, Grant, Lost, Refusal } from "../../rule/registry.ts";
 import { eraToNote } from "../../rule/unknown-namespace.ts";
 import { admitClaim } from "../../rule/verdict.ts";
-import { checkClaim } from "../../rule/window.ts";
+import { checkClaim, type Stored } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
 import { type Operation, stateOf, type StoreRead, type StoreRest, unchanged } from "./port.ts";
 
@@ -27,6 +27,7 @@ export function* claim(
     const noted = recall && eraToNote({ clock, noted: standing.noted }, recall, eraMark);
     return { answer: impossible, changes: noted && { standing, becomes: { noted }, records: [] } };
   }
+  view.checkClock?.(found.info);
   const state = stateOf(found, clock);
   const { begins, refusal } = admitClaim(view, request, state, eraMark);
   const made = begins === undefined ? found : { ...found, era: begins };
@@ -36,11 +37,20 @@ export function* claim(
     const records = begins && recall ? [unchanged(view, recall.workerId)] : [];
     return { answer: quarantineError(title, refusal), changes: becomes && { standing, becomes, records } };
   }
-  const { answer, store: after, before } = yield* claimFrom(view, request, state, samples);
-  if (answer.outcome !== "granted" || after === undefined) return { answer };
+  const { answer, store: record, before } = yield* claimFrom(view, request, state, samples);
+  if (answer.outcome !== "granted") return { answer };
+  const { store, earliest } = view;
+  if (record === undefined) return { answer: { ...answer, store } };
+  const after = notBefore(earliest?.(layout) ?? 0, record);
   const ended = endedRow(before, before?.until ?? 0, clock, "taken-over");
   const records = [{ workerId: after.workerId, before, after, ended }];
-  return { answer, changes: { standing, becomes, records } };
+  const grant = grantOf(state, after, answer.rollback);
+  return { answer: { ...grant, store }, changes: { standing, becomes, records } };
+}
+
+/** The record of a claim, with a window that begins at `from` or later. */
+function notBefore(from: number, record: Stored): Stored {
+  return record.from >= from ? record : { ...record, from, knownFrom: record.recents?.from ?? from };
 }
 
 /** Why no namespace with these limits can serve it. */

@@ -14,6 +14,7 @@ export function* renew(request: RenewRequest, title: string): Operation<Renewal 
   const { clock, standing } = view;
   const { made, noted } = standing;
   if (made === undefined) return unknown(view, title, decideUnknownRenewal({ clock, noted }, request, eraMark));
+  view.checkClock?.(made.info);
   const verdict = decideRenewal(stateOf(made, clock), view.byId(workerId), request, eraMark);
   return decided(view, title, { made, workerId, verdict });
 }

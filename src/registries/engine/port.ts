@@ -1,8 +1,9 @@
 import type { SnowleaseError } from "../../id/errors.ts";
 import type { Era, NamespaceState } from "../../rule/era.ts";
+import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { PoolView } from "../../rule/pool.ts";
-import type { HistoryRow, Registry, WorkerState } from "../../rule/registry.ts";
+import type { GrantingStore, HistoryRow, Registry, WorkerState } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -40,6 +41,15 @@ export interface StoreView extends StoreReads {
   /** The store's clock, Unix ms. */
   readonly clock: number;
   readonly standing: Standing;
+  /** By which a holder sees that another store has replaced this one. Absent where none can. */
+  readonly store?: GrantingStore | undefined;
+  /** No window of a namespace with this layout begins before this time, Unix ms. Absent: 0. */
+  readonly earliest?: ((layout: string) => number) | undefined;
+  /**
+   * Refuses the store's clock for a namespace with this tolerance, where it is known to be wrong. Absent where that cannot be told.
+   * @throws SnowleaseError CLOCK_SKEW
+   */
+  checkClock?(limits: Pick<NamespaceLimits, "maxClockSkew">): void;
 }
 
 /** A record in the place of the one that was read. */
@@ -97,7 +107,10 @@ export type RunOperation = <Answer>(
 ) => Promise<Answer>;
 
 /** What only the store can do or say. */
-export interface StoreRest extends Pick<Registry, "kind" | "scope" | "ping" | "rehearse" | "close"> {
+export interface StoreRest extends Pick<
+  Registry,
+  "kind" | "scope" | "ping" | "rehearse" | "verify" | "acceptClock" | "close"
+> {
   /** Names the store in errors. */
   readonly title: string;
   /** Whether its reads look at a part of a large pool, unless they have to look everywhere. Default false. */

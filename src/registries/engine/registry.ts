@@ -19,7 +19,7 @@ export function registryOf(
   store: StoreRest,
   { run, pinsTogether }: { readonly run: RunOperation; readonly pinsTogether: boolean },
 ): Registry {
-  const { kind, title, scope, ping, rehearse, close } = store;
+  const { kind, title, scope, ping, rehearse, verify, acceptClock, close } = store;
 
   const lookUp = <Answer>(
     namespace: string,
@@ -35,6 +35,8 @@ export function registryOf(
     kind,
     ...(scope && { scope }),
     ...(rehearse && { rehearse }),
+    ...(verify && { verify }),
+    ...(acceptClock && { acceptClock }),
     ping,
     close,
 

@@ -31,7 +31,7 @@ interface Begin {
 }
 
 /** Where a worker ID stands in an index. */
-interface Place {
+interface IndexEntry {
   readonly workerId: number;
   /** The end of its window, Unix ms. */
   readonly until: number;
@@ -58,7 +58,7 @@ export class EtcdReader implements StoreReader {
   #isFull = false;
   #oldest: readonly Stored[] | undefined;
   /** Keys of an index that did not fit the record which was read behind them. */
-  readonly #doubtful = new Set<Place>();
+  readonly #doubtful = new Set<IndexEntry>();
 
   /** `now`: the clock of the member that answered last. */
   constructor(
@@ -182,7 +182,7 @@ export class EtcdReader implements StoreReader {
     const wanted = this.#wanted(limit);
     await this.#sweep();
     for (;;) {
-      let places: readonly Place[] = [];
+      let places: readonly IndexEntry[] = [];
       const isOver = await this.#passed();
       for (let i = 0; i < slots.length && !places.some(isOver); i += readTogether) {
         const some = slots.slice(i, i + readTogether);
@@ -248,14 +248,14 @@ export class EtcdReader implements StoreReader {
   }
 
   /** The oldest of each slot. */
-  async #placesIn(slots: readonly number[], pool: PoolBounds, each: number): Promise<readonly Place[]> {
+  async #placesIn(slots: readonly number[], pool: PoolBounds, each: number): Promise<readonly IndexEntry[]> {
     const found = await together(slots.map((slot) => this.#placesUnder(this.#keys.idle(slot), pool, each)));
     return found.flat();
   }
 
   /** The oldest of a pool whose keys begin so. Keys of other pools may stand between them: it reads on behind these. */
-  async #placesUnder(part: string, pool: PoolBounds, wanted: number): Promise<readonly Place[]> {
-    const places: Place[] = [];
+  async #placesUnder(part: string, pool: PoolBounds, wanted: number): Promise<readonly IndexEntry[]> {
+    const places: IndexEntry[] = [];
     let looked = 0;
     for (let [from, width] = [part, wanted]; looked < mostLookedAt && places.length < wanted; width = slotSize) {
       const found = await this.#tx.list({ from, end: endOf(part), limit: width, keysOnly: true });
@@ -271,21 +271,21 @@ export class EtcdReader implements StoreReader {
   }
 
   /** Whether a window has passed by the clock of each claimer that is admitted. */
-  async #passed(): Promise<(place: Place) => boolean> {
+  async #passed(): Promise<(place: IndexEntry) => boolean> {
     const { standing, clock } = await this.begin();
     const skew = standing.made?.info.maxClockSkew ?? Infinity;
     return ({ until }) => until <= clock - skew;
   }
 
   /** Some records of the first places. Where others reach for these as well, by lot. One whose window has passed is enough. */
-  async #recordsAt(places: readonly Place[], limit: number): Promise<readonly Stored[]> {
+  async #recordsAt(places: readonly IndexEntry[], limit: number): Promise<readonly Stored[]> {
     const first = places.slice(0, this.#spread);
     const [passed] = byLot(first.filter(await this.#passed()), 1);
     if (passed !== undefined) return this.#recordsOf([passed]);
     return this.#recordsOf(this.#spread === 1 ? places.slice(0, limit) : byLot(first, limit));
   }
 
-  async #recordsOf(places: readonly Place[]): Promise<readonly Stored[]> {
+  async #recordsOf(places: readonly IndexEntry[]): Promise<readonly Stored[]> {
     const found = await together(places.map(({ workerId }) => this.byId(workerId)));
     for (const [i, place] of places.entries()) if (found[i]?.until !== place.until) this.#doubtful.add(place);
     return found.filter((record) => record !== undefined);
@@ -326,6 +326,6 @@ function byLot<Item>(items: readonly Item[], count: number): readonly Item[] {
 }
 
 /** The oldest first. */
-function inOrder(places: readonly Place[]): readonly Place[] {
+function inOrder(places: readonly IndexEntry[]): readonly IndexEntry[] {
   return places.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
 }

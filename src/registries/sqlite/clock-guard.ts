@@ -39,8 +39,6 @@ function readBoot(): string {
 
 /** The clock that a namespace accepted last. */
 export interface ClockAcceptance {
-  /** Of the namespace. */
-  readonly id: number;
   readonly maxClockSkew: number;
   /** The boot in which it did; absent where it has accepted none yet. */
   readonly boot: unknown;
@@ -51,19 +49,20 @@ export interface ClockAcceptance {
 const advice = "set it right, or, if it is right now, run `snowlease doctor --accept-clock` for this registry";
 
 /**
- * Notes how far the wall clock is ahead of the time since boot, and refuses it when that exceeds what the namespace accepted in this
- * boot by more than its `maxClockSkew`. A namespace that has accepted nothing yet starts from the least that another one accepted.
+ * Refuses the wall clock when it is further ahead of the time since boot than the namespace accepted in this boot, by more than its
+ * `maxClockSkew`. A namespace that has accepted nothing yet starts from the least that another one accepted. Returns what has to be noted
+ * as accepted; undefined where that stays.
  * @throws SnowleaseError CLOCK_SKEW
  */
-export function guardClock(
+export function acceptedClock(
   sql: SqliteStatements,
   accepted: ClockAcceptance,
   now: number,
   uptime: Uptime | undefined,
-): void {
-  if (uptime === undefined) return;
+): { readonly boot: string; readonly ahead: number } | undefined {
+  if (uptime === undefined) return undefined;
   const { boot, ms } = uptime;
-  const { id, maxClockSkew } = accepted;
+  const { maxClockSkew } = accepted;
   const ahead = now - ms;
   const isNew = accepted.boot !== boot;
   const least = isNew ? Number(sql.get("clock.least", { boot })?.["ahead"] ?? ahead) : accepted.ahead;
@@ -76,9 +75,7 @@ export function guardClock(
       { clock: now, expected: now - by, maxClockSkew },
     );
   }
-  if (isNew || by > resolution) {
-    sql.run("clock.accept", { namespace_id: id, boot, ahead: Math.max(least, ahead) });
-  }
+  return isNew || by > resolution ? { boot, ahead: Math.max(least, ahead) } : undefined;
 }
 
 /** Refuses the wall clock where a namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */

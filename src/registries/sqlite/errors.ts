@@ -1,5 +1,4 @@
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
 
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
@@ -98,14 +97,6 @@ export function fileReplacedError(path: string): SnowleaseError {
 /** This process has closed the registry. */
 export function closedError(path: string): SnowleaseError {
   return unavailable(path, "was closed by this process: open it again.");
-}
-
-/** The limits of the pool are new, and none of its records that are filed so far is free. */
-export function unfiledError(path: string, { first, last }: PoolBounds, operationTimeout: number): SnowleaseError {
-  return unavailable(
-    path,
-    `is being sorted for the pool ${first}-${last}, whose limits are new, and none of the worker IDs that were looked at within ${operationTimeout} ms is free: try again, which goes on from there.`,
-  );
 }
 
 /** The lock was not free, and the process that has it wrote nothing meanwhile. */

@@ -1,14 +1,20 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { monotonic, systemClock } from "../../lease/clock.ts";
-import { SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { claimInStep, operationsInOneStep } from "../in-one-step/registry.ts";
+import { inOneStep } from "../engine/in-one-step.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { acceptClock, checkClock, machineUptime, type Uptime } from "./clock-guard.ts";
-import { damageError, unfiledError } from "./errors.ts";
+import { damageError } from "./errors.ts";
 import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
 import { scopeOfFile } from "./scope.ts";
-import { stepIn } from "./step.ts";
+import { inOrder, type AgedNumber, SqliteView, Unsearched } from "./view.ts";
+
+/** Claims that one step of `prune` deletes: other processes wait for it to end. */
+const pruneBatch = 500;
+/** Records that one part of a search looks at: the event loop waits for it to end. */
+const searchedTogether = 10_000;
 
 /** Where an embedded registry lives. */
 export interface SqliteOptions extends RegistryOptions {
@@ -35,40 +41,60 @@ const durability =
 export async function sqliteRegistry({
   path,
   clock = systemClock,
-  uptime,
+  uptime = clock === systemClock ? machineUptime : () => undefined,
   operationTimeout,
 }: SqliteOptions): Promise<Registry> {
-  const timeSinceBoot = uptime ?? (clock === systemClock ? machineUptime : () => undefined);
   const title = `The registry file \`${path}\``;
   const database = await openReopening({ path, clock, operationTimeout });
 
-  return {
+  /** The oldest records of a pool, until it finds one whose window has passed: part by part, without the lock. */
+  async function search(namespace: string, { first, last }: PoolBounds, limit: number): Promise<readonly AgedNumber[]> {
+    let oldest: readonly AgedNumber[] = [];
+    for (let next = first; ;) {
+      const { part, passed } = await database.read((transaction) => {
+        const view = new SqliteView(transaction, namespace, { uptime });
+        return { part: view.numbers(next, last, searchedTogether), passed: view.passed };
+      });
+      oldest = inOrder([...oldest, ...part]).slice(0, limit);
+      if (part.length < searchedTogether || oldest.some(({ until }) => until <= passed)) return oldest;
+      next = (part.at(-1)?.workerId ?? last) + 1;
+      await turn();
+    }
+  }
+
+  return inOneStep({
     kind: "sqlite",
+    title,
+    samples: true,
 
-    ...operationsInOneStep({
-      title,
-      read: (work) => database.read((transaction) => work(stepIn(transaction, timeSinceBoot))),
-      write: (work) => database.write((transaction) => work(stepIn(transaction, timeSinceBoot))),
-    }),
-
-    async claim(request) {
+    async atomically(namespace, writes, work) {
       const begun = monotonic(clock);
-      for (let asked = request; ;) {
-        const { answer, file, isFiled } = await database.write((transaction) => {
-          const step = stepIn(transaction, timeSinceBoot);
-          return { answer: claimInStep(step, asked, title), file: transaction.file, isFiled: step.isFiled };
+      let searched: readonly AgedNumber[] | undefined;
+      for (;;) {
+        const passed = searched === undefined ? 0 : Math.floor(monotonic(clock) - begun);
+        const done = await database[writes ? "write" : "read"]((transaction) => {
+          const view = new SqliteView(transaction, namespace, { uptime, searched });
+          const waited = Math.max(transaction.waited, passed);
+          try {
+            return { answer: work({ waited, view, commit: (changes) => view.commit(changes) }) };
+          } catch (error) {
+            if (error instanceof Unsearched) return error;
+            throw error;
+          }
         });
-        if (answer instanceof SnowleaseError) throw answer;
-        if (answer.outcome === "granted") return { ...answer, store: file };
-        if (answer.outcome !== "exhausted" || isFiled || asked.reuse === "never") return answer;
-        // The next transaction files more records. Other processes have their turn in between.
-        const passed = Math.floor(monotonic(clock) - begun);
-        if (passed >= operationTimeout) throw unfiledError(path, request.pool, operationTimeout);
-        asked = { ...request, clock: request.clock + passed };
+        if ("answer" in done) return done.answer;
+        searched = await search(namespace, done.pool, done.limit);
       }
     },
 
-    acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, timeSinceBoot()) })),
+    async prune(namespace, before) {
+      const pruned = await database.write((transaction) =>
+        new SqliteView(transaction, namespace, { uptime }).prune(before, pruneBatch),
+      );
+      return { pruned, isDone: pruned < pruneBatch };
+    },
+
+    acceptClock: () => database.write(({ sql, now }) => ({ by: acceptClock(sql, now, uptime()) })),
 
     scope: async () => scopeOfFile(path),
 
@@ -77,7 +103,7 @@ export async function sqliteRegistry({
         sql.get("ping.look");
         sql.run("ping.touch", { done_at: now });
         sql.run("ping.untouch");
-        checkClock(sql, now, timeSinceBoot());
+        checkClock(sql, now, uptime());
         return { clock: now, durability, schema: schemaVersion };
       }),
 
@@ -88,5 +114,5 @@ export async function sqliteRegistry({
       }),
 
     close: () => database.close(),
-  };
+  });
 }

@@ -8,7 +8,7 @@ const applicationId = 0x536e6f77;
  * Version of `sql/sqlite/schema.sql`, in the file's header. It rises only where an older Snowlease must not use the file. Columns with a
  * default, tables and indexes are added without that: every version keeps what it does not know.
  */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a file that is neither empty nor a registry of this version. */
 export function checkSchema(connection: SqliteConnection, path: string): "new" | "ours" {

@@ -2,18 +2,7 @@ import { readStatements } from "../sql-sections.ts";
 import type { SqliteConnection, SqliteRow, SqliteStatement } from "./driver.ts";
 
 /** The files of `sql/sqlite` that hold statements. */
-const statementFiles = [
-  "band",
-  "claim",
-  "clock",
-  "erase",
-  "history",
-  "namespace",
-  "ping",
-  "record",
-  "registry",
-  "workers",
-];
+const statementFiles = ["claim", "clock", "erase", "history", "namespace", "ping", "record", "registry", "workers"];
 
 /** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
 export interface SqliteStatements {

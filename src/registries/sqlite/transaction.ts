@@ -1,9 +1,12 @@
 import type { StoreFile } from "../../store-file.ts";
-import type { Step } from "../in-one-step/store.ts";
 import type { SqliteStatements } from "./statements.ts";
 
 /** One transaction, from the moment at which it has the lock: then its clock is read, and its wait ends. */
-export interface SqliteTransaction extends Pick<Step, "now" | "waited"> {
+export interface SqliteTransaction {
+  /** The registry's clock, Unix ms. */
+  readonly now: number;
+  /** How long it waited for its turn, ms. */
+  readonly waited: number;
   readonly sql: SqliteStatements;
   /** The open file, by which a holder tells this registry from another one. */
   readonly file: StoreFile | undefined;
