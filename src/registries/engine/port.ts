@@ -36,7 +36,7 @@ export type StoreRead = {
   readonly [Name in keyof StoreReads]: readonly [Name, ...Parameters<StoreReads[Name]>];
 }[keyof StoreReads];
 
-/** What was read: the store as it was at one moment. */
+/** What was read: the store as it was at one moment. `byId` answers the same object each time. */
 export interface StoreView extends StoreReads {
   /** The store's clock, Unix ms. */
   readonly clock: number;

@@ -74,7 +74,7 @@ export async function sqliteRegistry({
         const passed = searched === undefined ? 0 : Math.floor(monotonic(clock) - begun);
         const done = await database[writes ? "write" : "read"]((transaction) => {
           const view = new SqliteView(transaction, namespace, { uptime, searched });
-          const waited = Math.max(transaction.waited, passed);
+          const waited = passed + transaction.waited;
           try {
             return { answer: work({ waited, view, commit: (changes) => view.commit(changes) }) };
           } catch (error) {
