@@ -141,7 +141,7 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     { label: "full, as all others are", inside: 1000, outside: true },
     { label: "half full", inside: 500, outside: true },
     { label: "empty", inside: 0, outside: true },
-  ])("$label: a claim finds its numbers behind all others", async ({ inside, outside }) => {
+  ])("$label: a claim finds its numbers behind all those outside of it", async ({ inside, outside }) => {
     await fill({ inside, outside });
     // A host that was there before gets its own number.
     const own = await claim(narrow, "host-77");
