@@ -1,12 +1,13 @@
 -- What a claim reads before it decides (rule/pool.ts): a record, or the first few entries of an index, whatever the number of records.
--- INDEXED BY makes sure of that: without the index SQLite refuses to prepare the statement. The registry leaves out what is of other pools.
+-- INDEXED BY makes sure of that: without the index SQLite refuses to prepare the statement. The registry leaves out what is of other pools,
+-- but for the pins of a host: no other search finds these.
 
 -- name: by-token
 SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;
 
 -- name: pinned-for
 SELECT worker_id, until_ms FROM worker INDEXED BY worker_by_owner
-WHERE namespace_id = $namespace_id AND owner = $owner
+WHERE namespace_id = $namespace_id AND owner = $owner AND worker_id BETWEEN $first AND $last
 ORDER BY until_ms, worker_id
 LIMIT $limit;
 

@@ -73,9 +73,10 @@ CREATE TABLE worker (
 
 CREATE UNIQUE INDEX worker_by_token ON worker (namespace_id, token) WHERE token IS NOT NULL;
 
-CREATE INDEX worker_by_until ON worker (namespace_id, until_ms, worker_id) WHERE pinned IS NULL;
+-- The last column is there to be read without the record.
+CREATE INDEX worker_by_until ON worker (namespace_id, until_ms, worker_id, pinned) WHERE pinned IS NULL;
 
-CREATE INDEX worker_by_host ON worker (namespace_id, host, until_ms, worker_id) WHERE pinned IS NULL;
+CREATE INDEX worker_by_host ON worker (namespace_id, host, until_ms, worker_id, pinned) WHERE pinned IS NULL;
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 

@@ -111,6 +111,20 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "what operators do to 
     expect(await registry.claim(request)).toMatchObject({ outcome: "granted", workerId });
   });
 
+  test("a number that is pinned for a host is found behind hundreds of others of that host", async () => {
+    const cluster = await started();
+    const registry = await opened(cluster.url());
+    const { layout, holder } = claimRequest();
+    await registry.init({ namespace, layout, new: true });
+    const pins = [...Array.from({ length: 600 }, (_, i) => i), 1020];
+    for (let i = 0; i < pins.length; i += 50) {
+      const some = pins.slice(i, i + 50);
+      await Promise.all(some.map((workerId) => registry.pin(namespace, workerId, "its own", { ip: holder.ip })));
+    }
+    const pool = { first: 1015, last: 1020 };
+    expect(await granted(registry, claimRequest({ pool }))).toMatchObject({ workerId: 1020 });
+  });
+
   test("a copy in another cluster that is separated begins with a quarantine, and the original goes on", async () => {
     const [original, other] = [await started(), await started()];
     const registry = await opened(original.url());

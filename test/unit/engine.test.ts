@@ -14,9 +14,10 @@ import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { eraMark, newNamespace } from "../../src/rule/new-namespace.ts";
 import { infoOf } from "../../src/rule/quarantine.ts";
+import type { Grant } from "../../src/rule/registry.ts";
 import { sealedEra } from "../../src/rule/removal.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
-import { claimRequest, granted } from "../support/claims.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
 
 const namespace = "orders";
 const clock = 1_700_000_000_000;
@@ -128,6 +129,23 @@ test("a claim that nobody could serve makes no namespace, and what it remembers 
     expect(await registry.describe(namespace)).toBeUndefined();
     await expect(registry.claim(claim())).rejects.toMatchObject({ code: "QUARANTINE" });
   }
+});
+
+test("the history finds a window that ends late behind one that ends early, since an operator has reset the first", async () => {
+  const clocks = fakeClock();
+  const registry = memoryRegistry({ clock: clocks });
+  const use = async (window: number): Promise<Grant> => {
+    const request = claimRequest({ namespace, workerId: 0, clock: clocks.now(), window });
+    const grant = await granted(registry, request);
+    await registry.release({ ...keyOf(request, grant), clock: clocks.now() });
+    return grant;
+  };
+  const { until: late, fence } = await use(60_000);
+  await registry.forceRelease({ namespace, workerId: 0, force: true, fence, resetWindow: true });
+  await clocks.advance(1000);
+  expect((await use(1000)).until).toBeLessThan(late - 10_000);
+  const rows = await registry.history(namespace, 0, { from: late - 1, limit: 1 });
+  expect(rows.map(({ until }) => until)).toEqual([late]);
 });
 
 test("an operation that waited for its turn judges the caller's clock as it stands then", async () => {

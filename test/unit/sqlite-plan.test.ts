@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { readStatements } from "../../src/registries/sql-sections.ts";
 import { type SqliteConnection, type SqliteDriver, loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { Layout } from "../../src/id/layout.ts";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import type { Registry } from "../../src/rule/registry.ts";
+import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, newFolder, on, openRaw, openSqlite } from "../support/sqlite.ts";
 
 const files = readdirSync(new URL("../../sql/sqlite/", import.meta.url)).filter((file) => file !== "schema.sql");
@@ -157,5 +158,38 @@ describe("a pool that was narrowed to 1000 of 100,000 numbers", () => {
     }
     expect(answer).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
     expect(time).toBeLessThan(10 * (await quickest(() => claim({ first: 200_000, last: 200_999 }))));
+  });
+
+  describe("and a larger one behind the others", () => {
+    const large = { first: 30_000, last: 69_999 };
+    const raw = async (): Promise<SqliteConnection> => openRaw(path);
+
+    beforeEach(async () => {
+      await fill({ inside: 0, outside: false });
+      const all = `worker_id BETWEEN ${large.first} AND ${large.last}`;
+      (await raw()).exec(`UPDATE worker SET until_ms = ${open} + worker_id, pinned = NULL WHERE ${all}`);
+    });
+
+    test("finds the one that is free, and none after it", async () => {
+      (await raw()).exec(`UPDATE worker SET until_ms = ${ended} WHERE worker_id = 55555`);
+      const answer = await claim(large);
+      expect(answer).toMatchObject({ outcome: "granted", workerId: 55_555 });
+      const { until: freeAt } = answer as Grant;
+      expect(await claim(large)).toMatchObject({ outcome: "exhausted", freeAt });
+    });
+
+    test("is exhausted also while its holders renew", async () => {
+      const connection = await raw();
+      const answer = claim(large);
+      let isOver = false;
+      void answer.finally(() => (isOver = true));
+      for (let i = 0; !isOver; i++) {
+        const oldest = large.first + ((8 * i) % 40_000);
+        const some = `worker_id BETWEEN ${oldest} AND ${oldest + 7}`;
+        connection.exec(`UPDATE worker SET until_ms = until_ms + 1000000 WHERE namespace_id = 1 AND ${some}`);
+        await turn();
+      }
+      expect(await answer).toMatchObject({ outcome: "exhausted", freeAt: expect.any(Number) });
+    });
   });
 });

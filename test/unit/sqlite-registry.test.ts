@@ -261,6 +261,21 @@ test("a number that was pinned before it was used is unused again after it is un
   for (const workerId of [1, 4, 5, 6]) expect(await granted(registry, { reuse: "never" })).toMatchObject({ workerId });
 });
 
+test("a number that is pinned for a host is found behind a thousand others of that host", async () => {
+  const registry = await openSqlite(newPath());
+  await registry.init({ namespace, layout });
+  const owner = { ip: "192.0.2.7" };
+  const pin = (workerId: number) => ({ workerId, reason: "its own", owner });
+  await registry.pinAll?.(
+    namespace,
+    Array.from({ length: 1010 }, (_, i) => pin(i)),
+  );
+  await registry.pin(namespace, 1020, "its own", owner);
+  const holder = { ...on("host"), ip: owner.ip };
+  const pool = { first: 1015, last: 1020 };
+  expect(await granted(registry, { pool, holder })).toMatchObject({ workerId: 1020 });
+});
+
 test("numbers are given out once, in ascending order, however they are wanted", async () => {
   const registry = await openSqlite(newPath());
   const pool = { first: 3, last: 12 };

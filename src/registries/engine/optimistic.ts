@@ -59,8 +59,11 @@ export type StoreReader = {
 };
 
 /** Asks all of this at once. */
-export function askAll(reader: StoreReader, reads: readonly StoreRead[]): Promise<readonly unknown[]> {
-  const ask = ([name, ...input]: StoreRead): Promise<unknown> =>
+export function askAll<Name extends keyof StoreReads>(
+  reader: Pick<StoreReader, Name>,
+  reads: readonly (readonly [name: Name, ...input: readonly unknown[]])[],
+): Promise<readonly unknown[]> {
+  const ask = ([name, ...input]: (typeof reads)[number]): Promise<unknown> =>
     (reader[name] as (...input: readonly unknown[]) => Promise<unknown>).apply(reader, input);
   return together(reads.map(ask));
 }
@@ -105,13 +108,13 @@ async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): P
     const reads = next.value;
     const answers = await attempt.read(reads);
     for (const [i, read] of reads.entries()) found.set(JSON.stringify(read), answers.found[i]);
-    next = operation.next(viewOf(answers, found));
+    next = operation.next({ ...answeredReads(found), clock: answers.clock, standing: answers.standing });
   }
   return next.value;
 }
 
-/** The answers to all reads so far, as a view. */
-function viewOf({ clock, standing }: Answers, found: ReadonlyMap<string, unknown>): StoreView {
+/** The answers to all reads so far, by the reads as JSON. */
+export function answeredReads(found: ReadonlyMap<string, unknown>): StoreReads {
   const answered =
     <Name extends keyof StoreReads>(name: Name) =>
     (...input: Parameters<StoreReads[Name]>): ReturnType<StoreReads[Name]> => {
@@ -121,8 +124,6 @@ function viewOf({ clock, standing }: Answers, found: ReadonlyMap<string, unknown
       return found.get(read) as ReturnType<StoreReads[Name]>;
     };
   return {
-    clock,
-    standing,
     byToken: answered("byToken"),
     byId: answered("byId"),
     firstUnused: answered("firstUnused"),

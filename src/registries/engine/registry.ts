@@ -95,8 +95,11 @@ export function registryOf(
           const record = view.byId(workerId);
           const live = record && record.fence < before ? presentRow(record) : undefined;
           const { rows, next } = view.ended(workerId, before, left);
-          // Windows follow one another: older ones ended earlier.
-          const isPast = rows.length > 0 && rows.every((row) => row.until <= from);
+          // No older one ends later than a window that was granted at the begin of the last of these. Windows do not end in their order
+          // where an operator has reset one.
+          const { maxWindow = 0, maxClockSkew = 0 } = view.standing.made?.info ?? {};
+          const longest = maxWindow + maxClockSkew;
+          const isPast = rows.length > 0 && rows.every((row) => Math.max(row.until, row.claimedAt + longest) <= from);
           return {
             rows: [...(live === undefined ? [] : [live]), ...rows].filter(fits),
             next: isPast ? undefined : next,

@@ -16,7 +16,7 @@ const [page, longestPage] = [64, 16_384];
 const [fewSlots, sampled, readTogether] = [4, 32, 100];
 /** How many used numbers a search passes before it moves the place where the next one begins. */
 const longestPassed = 32;
-/** Keys of a host, or of an owner, that a claim looks at: further ones are of other pools, or end later. */
+/** Keys of a host, or of a slot, that a claim looks at: further ones are of other pools, or end later. */
 const mostLookedAt = 512;
 /** Records, and rows of history, that are listed at once: with all of their recents, some 9 MB. */
 const [recordPage, rowPage] = [100, 500];
@@ -202,7 +202,8 @@ export class EtcdReader implements StoreReader {
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
-    const places = await this.#placesUnder(this.#keys.ofOwner(ip), pool, limit);
+    // All of them: no other search finds these.
+    const places = await this.#placesUnder(this.#keys.ofOwner(ip), pool, limit, Infinity);
     return this.#recordsOf(places.slice(0, limit));
   }
 
@@ -254,10 +255,15 @@ export class EtcdReader implements StoreReader {
   }
 
   /** The oldest of a pool whose keys begin so. Keys of other pools may stand between them: it reads on behind these. */
-  async #placesUnder(part: string, pool: PoolBounds, wanted: number): Promise<readonly IndexEntry[]> {
+  async #placesUnder(
+    part: string,
+    pool: PoolBounds,
+    wanted: number,
+    most: number = mostLookedAt,
+  ): Promise<readonly IndexEntry[]> {
     const places: IndexEntry[] = [];
     let looked = 0;
-    for (let [from, width] = [part, wanted]; looked < mostLookedAt && places.length < wanted; width = slotSize) {
+    for (let [from, width] = [part, wanted]; looked < most && places.length < wanted; width = slotSize) {
       const found = await this.#tx.list({ from, end: endOf(part), limit: width, keysOnly: true });
       for (const entry of found) {
         const place = placeIn(entry.key);

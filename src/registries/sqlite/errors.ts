@@ -1,4 +1,5 @@
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
 
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
@@ -97,6 +98,14 @@ export function fileReplacedError(path: string): SnowleaseError {
 /** This process has closed the registry. */
 export function closedError(path: string): SnowleaseError {
   return unavailable(path, "was closed by this process: open it again.");
+}
+
+/** Each worker ID of a large pool that a claim found free was another claim's by then. */
+export function takenError(path: string, { first, last }: PoolBounds, operationTimeout: number): SnowleaseError {
+  return unavailable(
+    path,
+    `has other claims that were faster: each worker ID of the pool ${first}-${last} that this one found free within ${operationTimeout} ms was taken; try again.`,
+  );
 }
 
 /** The lock was not free, and the process that has it wrote nothing meanwhile. */

@@ -5,11 +5,11 @@ import type { Registry } from "../../rule/registry.ts";
 import { inOneStep } from "../engine/in-one-step.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { acceptClock, checkClock, machineUptime, type Uptime } from "./clock-guard.ts";
-import { damageError } from "./errors.ts";
+import { damageError, takenError } from "./errors.ts";
 import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
 import { scopeOfFile } from "./scope.ts";
-import { inOrder, type AgedNumber, SqliteView, Unsearched } from "./view.ts";
+import { type AgedNumber, inOrder, type PoolSearch, SqliteView, Unsearched } from "./view.ts";
 
 /** Claims that one step of `prune` deletes: other processes wait for it to end. */
 const pruneBatch = 500;
@@ -47,16 +47,19 @@ export async function sqliteRegistry({
   const title = `The registry file \`${path}\``;
   const database = await openReopening({ path, clock, operationTimeout });
 
-  /** The oldest records of a pool, until it finds one whose window has passed: part by part, without the lock. */
-  async function search(namespace: string, { first, last }: PoolBounds, limit: number): Promise<readonly AgedNumber[]> {
+  /** Looks at the records of a pool part by part, without the lock, until it finds one whose window has passed. */
+  async function search(namespace: string, { first, last }: PoolBounds, limit: number): Promise<PoolSearch> {
     let oldest: readonly AgedNumber[] = [];
     for (let next = first; ;) {
       const { part, passed } = await database.read((transaction) => {
         const view = new SqliteView(transaction, namespace, { uptime });
         return { part: view.numbers(next, last, searchedTogether), passed: view.passed };
       });
+      const over = part.filter(({ until }) => until <= passed);
+      const lot = over[Math.floor(Math.random() * over.length)];
+      if (lot !== undefined) return { places: [lot], isAll: false };
       oldest = inOrder([...oldest, ...part]).slice(0, limit);
-      if (part.length < searchedTogether || oldest.some(({ until }) => until <= passed)) return oldest;
+      if (part.length < searchedTogether) return { places: oldest, isAll: true };
       next = (part.at(-1)?.workerId ?? last) + 1;
       await turn();
     }
@@ -69,7 +72,7 @@ export async function sqliteRegistry({
 
     async atomically(namespace, writes, work) {
       const begun = monotonic(clock);
-      let searched: readonly AgedNumber[] | undefined;
+      let searched: PoolSearch | undefined;
       for (;;) {
         const passed = searched === undefined ? 0 : Math.floor(monotonic(clock) - begun);
         const done = await database[writes ? "write" : "read"]((transaction) => {
@@ -83,6 +86,7 @@ export async function sqliteRegistry({
           }
         });
         if ("answer" in done) return done.answer;
+        if (passed >= operationTimeout) throw takenError(path, done.pool, operationTimeout);
         searched = await search(namespace, done.pool, done.limit);
       }
     },

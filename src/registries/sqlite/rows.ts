@@ -134,20 +134,28 @@ function holderColumns(holder: HolderLabel | undefined): HolderColumns {
   return { host, ip, pid, instance };
 }
 
-type HistoryColumns = ReturnType<typeof columnsOfEnded>;
+/** The columns of a claim that has ended. */
+interface EndedColumns extends HolderColumns, SqliteRow {
+  readonly worker_id: number;
+  readonly fence: number;
+  readonly from_ms: number;
+  readonly until_ms: number;
+  readonly continued_from: number | null;
+  readonly claimed_at: number;
+  readonly ended_at: number | null;
+  readonly ended_by: NonNullable<HistoryRow["end"]> | null;
+}
 
-/** A claim that has ended as columns. */
-function columnsOfEnded({ workerId, fence, from, until, continuedFrom, holder, claimedAt, endedAt, end }: HistoryRow) {
+export function endedColumns(row: HistoryRow): EndedColumns {
+  const { workerId, fence, from, until, continuedFrom, holder, claimedAt, endedAt, end } = row;
   const window = { from_ms: from, until_ms: until, continued_from: continuedFrom ?? null };
   const ending = { ended_at: endedAt ?? null, ended_by: end ?? null };
   return { worker_id: workerId, fence, ...window, ...holderColumns(holder), claimed_at: claimedAt, ...ending };
 }
 
-export const endedColumns: (row: HistoryRow) => SqliteRow = columnsOfEnded;
-
 /** The inverse of `endedColumns`. */
 export function endedOf(columns: SqliteRow): HistoryRow {
-  const row = columns as HistoryColumns;
+  const row = columns as EndedColumns;
   return {
     workerId: row.worker_id,
     fence: row.fence,

@@ -39,6 +39,12 @@ export interface AgedNumber {
   readonly until: number;
 }
 
+/** What a search outside of the lock has found in a pool: the oldest of all, or one whose window has passed. */
+export interface PoolSearch {
+  readonly places: readonly AgedNumber[];
+  readonly isAll: boolean;
+}
+
 /** A claim has to know the oldest records of all of a pool: too many to look at while others wait for the lock. */
 export class Unsearched extends Error {
   readonly pool: PoolBounds;
@@ -60,8 +66,8 @@ export class SqliteView implements StoreView {
   readonly #name: string;
   readonly #row: SqliteRow | undefined;
   readonly #uptime: () => Uptime | undefined;
-  /** The oldest of a pool, as they were found before this transaction. */
-  readonly #searched: readonly AgedNumber[] | undefined;
+  /** Made before this transaction. */
+  readonly #searched: PoolSearch | undefined;
   readonly #records = new Map<number, Stored | undefined>();
   #sql: SqliteStatements;
   /** The oldest of the pool, once all of it was looked at. */
@@ -71,10 +77,7 @@ export class SqliteView implements StoreView {
   constructor(
     transaction: SqliteTransaction,
     name: string,
-    {
-      uptime,
-      searched,
-    }: { readonly uptime: () => Uptime | undefined; readonly searched?: readonly AgedNumber[] | undefined },
+    { uptime, searched }: { readonly uptime: () => Uptime | undefined; readonly searched?: PoolSearch | undefined },
   ) {
     const { sql, now, file } = transaction;
     this.#transaction = transaction;
@@ -169,7 +172,8 @@ export class SqliteView implements StoreView {
   }
 
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[] {
-    return this.#recordsOf(this.#placesIn("claim.pinned-for", pool, limit, { owner: ip }).places);
+    const { first, last } = pool;
+    return this.#recordsOf(this.#sql.all("claim.pinned-for", { owner: ip, first, last, limit }).map(placeOf));
   }
 
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined {
@@ -292,12 +296,14 @@ export class SqliteView implements StoreView {
     return [...found.values()];
   }
 
-  /** What a search outside of the lock has found. @throws Unsearched where it was not made, or another claim has changed it since. */
+  /** What the search has found. @throws Unsearched where none was made, or another claim took the one that it had found free. */
   #foundBefore(pool: PoolBounds, limit: number): readonly Stored[] {
-    const records = this.#recordsOf(this.#searched ?? []);
-    const isSame = this.#searched?.every(({ until }, i) => records[i]?.until === until);
-    if (isSame !== true) throw new Unsearched(pool, limit);
-    return records;
+    const { places = [], isAll = false } = this.#searched ?? {};
+    const records = this.#recordsOf(places);
+    // Where it saw all of them, none was free. A holder that has renewed since is no reason to look again: others renew all the time.
+    const stands = isAll || places.some(({ workerId, until }) => this.byId(workerId)?.until === until);
+    if (!stands) throw new Unsearched(pool, limit);
+    return records.toSorted((a, b) => a.until - b.until);
   }
 
   /** One record is enough where its window has passed by each clock that may claim; of the others, the first few matter. */
