@@ -1,7 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout, Layout } from "../../src/id/layout.ts";
 import type { Grant, Registry } from "../../src/rule/registry.ts";
@@ -74,11 +73,8 @@ describe.skipIf(etcdMissing !== undefined)(etcdMissing ?? "claims at once on etc
     const [first] = clients;
     const ask = (host: string, wish = {}) =>
       claimRequest({ namespace, pool, holder: { host, ip: "", pid: 1, instance: "" }, ...wish });
-    await first?.init({ namespace, layout: ask("").layout, maxClockSkew: 100, new: true });
-    for (let workerId = 0; workerId <= pool.last; workerId++) {
-      if (first !== undefined) await granted(first, ask(`old-${workerId}`, { workerId, window: 10 }));
-    }
-    await sleep(200);
+    await first?.init({ namespace, layout: ask("").layout, new: true });
+    await makeRecords(server.url(), namespace, pool, () => Date.now() - 60_000);
     const grants = await Promise.all(clients.map((client, i) => granted(client, ask(`new-${i}`, { window: 60_000 }))));
     expect(new Set(grants.map(({ workerId }) => workerId)).size).toBe(40);
   });
