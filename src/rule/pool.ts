@@ -23,6 +23,11 @@ export interface PoolView {
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined;
 }
 
+/** The order of the oldest: by the ends of their windows, then by worker ID. */
+export function byAge(a: Pick<Stored, "until" | "workerId">, b: Pick<Stored, "until" | "workerId">): number {
+  return a.until - b.until || a.workerId - b.workerId;
+}
+
 /** The answer to a claim, and the record to store with it. */
 export interface Decision {
   readonly answer: Grant | Refusal | Lost;

@@ -1,5 +1,6 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { Layout } from "../../id/layout.ts";
+import { byAge } from "../../rule/pool.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
@@ -172,7 +173,7 @@ export class EtcdReader implements StoreReader {
     const isExact = slots.length <= fewSlots && this.#spread === 1;
     const each = Math.ceil(this.#wanted(limit) / some.length);
     const places = await this.#placesIn(some, pool, isExact ? limit : each);
-    const records = await this.#recordsAt(inOrder(places), limit);
+    const records = await this.#recordsAt(places.toSorted(byAge), limit);
     if (isExact && this.#doubtful.size === 0) this.#oldest = records;
     return records;
   }
@@ -187,7 +188,8 @@ export class EtcdReader implements StoreReader {
       for (let i = 0; i < slots.length && !places.some(isOver); i += readTogether) {
         const some = slots.slice(i, i + readTogether);
         const each = Math.max(slots.length <= fewSlots ? limit : 1, Math.ceil(wanted / some.length));
-        places = inOrder([...places, ...(await this.#placesIn(some, pool, each))]).slice(0, wanted);
+        const found = await this.#placesIn(some, pool, each);
+        places = [...places, ...found].toSorted(byAge).slice(0, wanted);
       }
       const over = places.filter(isOver);
       const records = await this.#recordsOf(over.length > 0 ? byLot(over, 1) : places.slice(0, limit));
@@ -198,7 +200,7 @@ export class EtcdReader implements StoreReader {
 
   async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
     const places = await this.#placesUnder(this.#keys.ofHost(host), pool, this.#wanted(limit));
-    return this.#recordsAt(inOrder(places), limit);
+    return this.#recordsAt(places, limit);
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
@@ -329,9 +331,4 @@ function sample(slots: readonly number[]): readonly number[] {
 function byLot<Item>(items: readonly Item[], count: number): readonly Item[] {
   const drawn = items.map((item) => ({ item, at: Math.random() })).toSorted((a, b) => a.at - b.at);
   return drawn.slice(0, count).map(({ item }) => item);
-}
-
-/** The oldest first. */
-function inOrder(places: readonly IndexEntry[]): readonly IndexEntry[] {
-  return places.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
 }

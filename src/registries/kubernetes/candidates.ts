@@ -1,5 +1,6 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { isIn } from "../../id/pool-bounds.ts";
+import { byAge } from "../../rule/pool.ts";
 import { type NamespaceState, recordIn } from "../../rule/era.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
@@ -121,7 +122,7 @@ export class KubernetesCandidates implements ClaimReader {
     const few = (passed.length > 0 ? lots : places).slice(0, limit);
     const found = await together(few.map(({ workerId }) => this.byId(workerId)));
     const unpinned = found.flatMap((record) => (record === undefined || record.pinned !== undefined ? [] : [record]));
-    return this.#freeFirst(unpinned.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId));
+    return this.#freeFirst(unpinned.toSorted(byAge));
   }
 
   async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {

@@ -1,6 +1,6 @@
 import BTreeModule from "sorted-btree";
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
-import type { PoolView } from "../../rule/pool.ts";
+import { type PoolView, byAge } from "../../rule/pool.ts";
 import type { Stored } from "../../rule/window.ts";
 
 // Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
@@ -94,7 +94,7 @@ export class MemoryRecords implements PoolView {
     return this.#byId
       .getRange(first, last, true)
       .flatMap(([, record]) => (indexesOf(record).includes(name) ? [record] : []))
-      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+      .toSorted(byAge);
   }
 
   #index(record: Stored): void {

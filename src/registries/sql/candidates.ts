@@ -1,6 +1,6 @@
 import { recordIn } from "../../rule/era.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { look } from "../../rule/pool.ts";
+import { look, byAge } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
@@ -102,7 +102,7 @@ export class Candidates implements ClaimReader {
   ): Promise<readonly Stored[]> {
     const most = Math.max(limit, this.#spread);
     const found = await searchBands(this.#state, pool, statement, { ...more, limit: most });
-    const sorted = this.#listed(found).toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+    const sorted = this.#listed(found).toSorted(byAge);
     const ripe = Math.min(this.#request.clock, this.#state.clock);
     const passed = sorted.slice(0, this.#spread).filter((record) => record.until <= ripe);
     if (passed.length > 0) return this.#shuffled(passed);

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { byAge } from "../../rule/pool.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { inOneStep } from "../engine/in-one-step.ts";
 import type { RegistryOptions } from "../store-kind.ts";
@@ -9,7 +10,7 @@ import { damageError, takenError } from "./errors.ts";
 import { openReopening } from "./reopening.ts";
 import { schemaVersion } from "./schema.ts";
 import { scopeOfFile } from "./scope.ts";
-import { type AgedNumber, inOrder, type PoolSearch, SqliteView, Unsearched } from "./view.ts";
+import { type AgedNumber, type PoolSearch, SqliteView, Unsearched } from "./view.ts";
 
 /** Claims that one step of `prune` deletes: other processes wait for it to end. */
 const pruneBatch = 500;
@@ -58,7 +59,7 @@ export async function sqliteRegistry({
       const over = part.filter(({ until }) => until <= passed);
       const lot = over[Math.floor(Math.random() * over.length)];
       if (lot !== undefined) return { places: [lot], isAll: false };
-      oldest = inOrder([...oldest, ...part]).slice(0, limit);
+      oldest = [...oldest, ...part].toSorted(byAge).slice(0, limit);
       if (part.length < searchedTogether) return { places: oldest, isAll: true };
       next = (part.at(-1)?.workerId ?? last) + 1;
       await turn();

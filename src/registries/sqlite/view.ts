@@ -3,6 +3,7 @@ import { Layout } from "../../id/layout.ts";
 import type { Era } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
+import { byAge } from "../../rule/pool.ts";
 import type { GrantingStore, HistoryRow, WorkerState } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { Part, Replacement, Standing, StoreChanges, StoreView } from "../engine/port.ts";
@@ -162,7 +163,7 @@ export class SqliteView implements StoreView {
     const { places, isAll } = this.#placesIn("claim.oldest", pool, limit);
     const isSmall = pool.last - pool.first < smallPool;
     const found = isAll ? places : isSmall ? this.numbers(pool.first, pool.last, smallPool) : this.#byLot(pool, places);
-    const records = this.#recordsAt(inOrder(found), limit);
+    const records = this.#recordsAt(found.toSorted(byAge), limit);
     if (isAll || isSmall) this.#oldest = records;
     return records;
   }
@@ -303,7 +304,7 @@ export class SqliteView implements StoreView {
     // Where it saw all of them, none was free. A holder that has renewed since is no reason to look again: others renew all the time.
     const stands = isAll || places.some(({ workerId, until }) => this.byId(workerId)?.until === until);
     if (!stands) throw new Unsearched(pool, limit);
-    return records.toSorted((a, b) => a.until - b.until);
+    return records.toSorted(byAge);
   }
 
   /** One record is enough where its window has passed by each clock that may claim; of the others, the first few matter. */
@@ -316,11 +317,6 @@ export class SqliteView implements StoreView {
   #recordsOf(places: readonly AgedNumber[]): readonly Stored[] {
     return places.map(({ workerId }) => this.byId(workerId)).filter((record) => record !== undefined);
   }
-}
-
-/** The oldest first. */
-export function inOrder(places: readonly AgedNumber[]): readonly AgedNumber[] {
-  return places.toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
 }
 
 function placeOf(row: SqliteRow): AgedNumber {

@@ -1,5 +1,5 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
-import { look, type PoolView } from "../../rule/pool.ts";
+import { look, type PoolView, byAge } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
 import { shuffled } from "./lots.ts";
@@ -73,7 +73,7 @@ export class ClaimView implements PoolView {
     return [...this.nodes.values()]
       .map(({ record }) => record)
       .filter((record) => isIn(pool, record.workerId) && fits(record))
-      .toSorted((a, b) => a.until - b.until || a.workerId - b.workerId);
+      .toSorted(byAge);
   }
 
   #firstOf(records: readonly Stored[], limit: number): readonly Stored[] {
