@@ -33,7 +33,7 @@ export interface Decision {
   readonly answer: Grant | Refusal | Lost;
   /** The record to store; absent where nothing changes. */
   readonly store?: Stored | undefined;
-  /** The record that it replaces. */
+  /** The record that it replaces; of a claim that was granted before, its own. */
   readonly before?: Stored | undefined;
 }
 
@@ -120,7 +120,7 @@ export function* claimFrom(
 
   // The claim was granted before, and is asked again.
   const repeated = view.byToken(token);
-  if (repeated !== undefined) return { answer: repeatedAnswer(repeated, state) };
+  if (repeated !== undefined) return { answer: repeatedAnswer(repeated, state), before: repeated };
 
   if (wanted !== undefined) {
     const record = view.byId(wanted);

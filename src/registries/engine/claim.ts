@@ -34,13 +34,17 @@ export function* claim(
   const becomes = made === standing.made ? undefined : { made };
   if (refusal !== undefined) {
     // The era rests on what the recalled record says, or on its absence.
-    const records = begins && recall ? [unchanged(view, recall.workerId)] : [];
+    const records = begins && recall ? [unchanged(recall.workerId, view.byId(recall.workerId))] : [];
     return { answer: quarantineError(title, refusal), changes: becomes && { standing, becomes, records } };
   }
   const { answer, store: record, before } = yield* claimFrom(view, request, state, samples);
   if (answer.outcome !== "granted") return { answer };
   const { store, earliest } = view;
-  if (record === undefined) return { answer: { ...answer, store } };
+  if (record === undefined) {
+    // It was granted before: the namespace in which that holds has to stand beside its record.
+    const records = before && [unchanged(before.workerId, before)];
+    return { answer: { ...answer, store }, changes: records && { standing, records } };
+  }
   const after = notBefore(earliest?.(layout) ?? 0, record);
   const ended = endedRow(before, before?.until ?? 0, clock, "taken-over");
   const records = [{ workerId: after.workerId, before, after, ended }];

@@ -41,7 +41,7 @@ function decided<Answer extends { readonly outcome: string }>(
   const becomes = begins && { made: { ...made, era: begins } };
   const ended = end && after && endedRow(before, after.until, clock, end);
   const isNothing = becomes === undefined && after === undefined;
-  const records = after === undefined ? [unchanged(view, workerId)] : [{ workerId, before, after, ended }];
+  const records = after === undefined ? [unchanged(workerId, before)] : [{ workerId, before, after, ended }];
   return { answer: answerOrError(title, answer), changes: isNothing ? undefined : { standing, becomes, records } };
 }
 

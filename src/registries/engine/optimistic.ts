@@ -2,9 +2,10 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { Clock } from "../../lease/clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { together } from "../together.ts";
-import { operate, Unanswered } from "./operate.ts";
+import { operate, type Try, Unanswered } from "./operate.ts";
 import type {
   Operation,
+  OperationKind,
   Outcome,
   RunOperation,
   StoreChanges,
@@ -27,9 +28,9 @@ export interface RemoteStore extends StoreRest {
   attempt(namespace: string, how: AttemptOptions): Attempt;
 }
 
-interface AttemptOptions {
-  /** On the monotonic clock, ms. */
-  readonly deadline: number;
+/** What an attempt is for. */
+export interface AttemptOptions extends Pick<Try, "deadline" | "races"> {
+  readonly kind: OperationKind;
   /** Among how many equally good worker IDs its reads choose by lot: other claims reach for the first of them at this moment. */
   readonly spread: number;
 }
@@ -82,7 +83,7 @@ export function optimistic(store: RemoteStore): Registry {
     try {
       return await operate(store, { repeatable: kind !== "once" }, async ({ deadline, waited, races }) => {
         const spread = Math.min(mostSpread, Math.max(spreads ** races, spreads * (claiming - 1)));
-        const attempt = store.attempt(namespace, { deadline, spread });
+        const attempt = store.attempt(namespace, { deadline, races, kind, spread });
         const { answer, changes } = await decide(begin({ waited, sent }), attempt);
         if (changes !== undefined) {
           await attempt.commit(changes).catch((error: unknown) => {

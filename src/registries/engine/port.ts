@@ -73,9 +73,8 @@ export interface StoreChanges {
 }
 
 /** The record of a worker ID as it is: what an operation decided rests on it. */
-export function unchanged(view: Pick<StoreView, "byId">, workerId: number): Replacement {
-  const before = view.byId(workerId);
-  return { workerId, before, after: before };
+export function unchanged(workerId: number, record: Stored | undefined): Replacement {
+  return { workerId, before: record, after: record };
 }
 
 /** What an operation answers once its changes are stored. */
@@ -96,13 +95,13 @@ interface Circumstances {
   readonly sent: readonly StoreChanges[];
 }
 
-/**
- * How a store runs an operation. `once`: where the answer to its changes is lost, it is not attempted again, because it would undo what others
- * did since.
- */
+/** `once`: where the answer to its changes is lost, it is not attempted again, because it would undo what others did since. */
+export type OperationKind = "read" | "claim" | "write" | "once";
+
+/** How a store runs an operation. */
 export type RunOperation = <Answer>(
   namespace: string,
-  kind: "read" | "claim" | "write" | "once",
+  kind: OperationKind,
   begin: (circumstances: Circumstances) => Operation<Answer>,
 ) => Promise<Answer>;
 

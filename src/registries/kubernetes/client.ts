@@ -37,6 +37,7 @@ interface ApiAnswer {
 export interface ApiClient {
   /** For messages. */
   readonly where: string;
+  readonly clock: Clock;
   /** Deadline of one operation, ms. */
   readonly operationTimeout: number;
   /**
@@ -156,6 +157,7 @@ export function clientOf(
 
   return {
     where,
+    clock,
     operationTimeout,
 
     async call(call) {

@@ -1,9 +1,10 @@
+import type { Era } from "../../rule/era.ts";
 import { together } from "../together.ts";
 import { Beaten, Changed } from "../engine/operate.ts";
 import { heldObject } from "./errors.ts";
 import { isSame, type Leases } from "./leases.ts";
 import type { LeaseNames, LeaseObject } from "./objects.ts";
-import { readFacts } from "./records.ts";
+import { notedObject, readFacts } from "./records.ts";
 
 /*
  * The removal of a sealed namespace. Kubernetes deletes one object at a time, as it was read, so each side looks
@@ -20,8 +21,29 @@ import { readFacts } from "./records.ts";
 /** Objects that one call deletes, and how many of them at once. */
 const [batch, width] = [128, 16];
 
+/**
+ * Deletes the next records and hints of a namespace. Where none is left, the namespace itself. `facts`: as they were read. `noted`: the era
+ * that stands under its name from then on.
+ * @throws Changed where it was not the same any more; SnowleaseError FORBIDDEN: finalizers
+ */
+export async function eraseSome(
+  leases: Leases,
+  names: LeaseNames,
+  { facts, noted }: { readonly facts: LeaseObject; readonly noted: Era | undefined },
+): Promise<void> {
+  const some = await erasable(leases, names);
+  if (some.length > 0) {
+    // Still sealed when they were read: what was written later has another version.
+    if (!isSame(await leases.get(names.facts), facts)) throw new Changed("another era began");
+    return removeAll(leases, some);
+  }
+  if (noted === undefined) await leases.remove(facts);
+  const note = noted && (await leases.replace(facts, notedObject(names, noted, facts)));
+  await removeLate(leases, names, note);
+}
+
 /** The next records and hints of a namespace; none where all are gone. @throws SnowleaseError FORBIDDEN: finalizers */
-export async function erasable(leases: Leases, names: LeaseNames): Promise<readonly LeaseObject[]> {
+async function erasable(leases: Leases, names: LeaseNames): Promise<readonly LeaseObject[]> {
   let held: LeaseObject | undefined;
   for await (const objects of leases.pages(names.all, batch)) {
     const own = objects.filter(({ metadata: { name } }) => names.isErasable(name));
@@ -34,7 +56,7 @@ export async function erasable(leases: Leases, names: LeaseNames): Promise<reado
 }
 
 /** Deletes objects as they were read; one that has changed since stays. */
-export async function removeAll(leases: Leases, objects: readonly LeaseObject[]): Promise<void> {
+async function removeAll(leases: Leases, objects: readonly LeaseObject[]): Promise<void> {
   const left = objects.values();
   const work = async (): Promise<void> => {
     // The iterator is shared: each takes the next one.
@@ -44,7 +66,7 @@ export async function removeAll(leases: Leases, objects: readonly LeaseObject[])
 }
 
 /** Deletes what was written while the namespace was removed. `note`: what its object is now. */
-export async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
+async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
   for (let late = await erasable(leases, names); late.length > 0; late = await erasable(leases, names)) {
     const present = await leases.get(names.facts);
     if (present?.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);

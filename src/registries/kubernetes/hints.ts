@@ -19,10 +19,9 @@ export interface PoolHints {
 const base = 128;
 
 export function hintsOf(records: readonly Stored[], at: number): PoolHints {
-  const ends = records.map(({ workerId, until, clean, pinned }) => {
-    // A clean one may be continued although its window has not passed.
-    return [workerId, pinned !== undefined ? Infinity : clean ? 0 : until] as const;
-  });
+  const ends = records.map(
+    ({ workerId, until, pinned }) => [workerId, pinned === undefined ? until : Infinity] as const,
+  );
   return { at, ends: new Map(ends) };
 }
 

@@ -1,7 +1,7 @@
-import type { AnswerClock } from "../answer-clock.ts";
+import { type AnswerClock, serverNow } from "../answer-clock.ts";
 import { Beaten } from "../engine/operate.ts";
 import type { ApiClient } from "./client.ts";
-import { ApiRefusal, nonsense } from "./errors.ts";
+import { ApiRefusal, nonsense, refusalError } from "./errors.ts";
 import { annotation, type LeaseContent, type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";
 
 /** Objects of one page of a list: with all of their recents and history, some 6 MB. */
@@ -32,27 +32,31 @@ export interface Seen {
 
 /** The reads and writes of one attempt, in one namespace of Kubernetes. */
 export class Leases {
-  /** The clock of the API server that answered last. */
-  clock: AnswerClock | undefined;
   readonly #client: ApiClient;
-  readonly #path: string;
+  readonly #place: string;
   readonly #deadline: number;
   readonly #seen: Seen;
+  #clock: AnswerClock | undefined;
 
   constructor(client: ApiClient, place: string, deadline: number, seen: Seen) {
     this.#client = client;
-    this.#path = `/apis/coordination.k8s.io/v1/namespaces/${place}/leases`;
+    this.#place = place;
     this.#deadline = deadline;
     this.#seen = seen;
+  }
+
+  /** The clock of the API server that answered last, Unix ms. */
+  now(): number {
+    return serverNow(this.#client.clock, this.#clock);
   }
 
   /** Reads an object, as a majority of the etcd has it; undefined where it does not exist. */
   async get(name: string): Promise<LeaseObject | undefined> {
     try {
-      return this.#object(await this.#send("GET", `/${name}`));
+      return this.#object(await this.#ask("GET", `/${name}`));
     } catch (error) {
       if (error instanceof ApiRefusal && error.status === 404) return undefined;
-      throw error;
+      throw this.#told(error);
     }
   }
 
@@ -61,7 +65,7 @@ export class Leases {
     const labels = labelsOf(selector);
     const found = freshness === "recent" ? await this.#recent(labels) : undefined;
     // Without a limit: a later API server answers such a list from its cache, once it has asked the etcd how new that has to be.
-    return found ?? this.#list(await this.#send("GET", labels)).items;
+    return found ?? (await this.#page(labels)).items;
   }
 
   /** Reads the many objects with these labels. */
@@ -80,7 +84,7 @@ export class Leases {
   async *pages(selector: string, size: number): AsyncGenerator<readonly LeaseObject[], void, undefined> {
     for (let next = ""; ;) {
       const path = `${labelsOf(selector)}&limit=${size}${next}`;
-      const { items, metadata } = this.#list(await this.#send("GET", path));
+      const { items, metadata } = await this.#page(path);
       yield items;
       const token = metadata.continue ?? "";
       if (token === "") return;
@@ -95,7 +99,7 @@ export class Leases {
   async #recent(labels: string): Promise<readonly LeaseObject[] | undefined> {
     const wanted = this.#seen.version;
     for (let pause = firstPause; pause <= longestPause; pause *= 2) {
-      const { items, metadata } = this.#list(await this.#send("GET", `${labels}&resourceVersion=0`));
+      const { items, metadata } = await this.#page(`${labels}&resourceVersion=0`);
       if (versionOf(metadata.resourceVersion) >= wanted) return items;
       await this.#client.pause(pause);
     }
@@ -152,7 +156,7 @@ export class Leases {
 
   async #orBeaten(method: "POST" | "PATCH" | "DELETE", path: string, body: object): Promise<unknown> {
     try {
-      return await this.#send(method, path, body);
+      return await this.#ask(method, path, body);
     } catch (error) {
       if (!(error instanceof ApiRefusal)) throw error;
       // A POST finds no namespace of Kubernetes; any other write finds that the object was deleted.
@@ -160,16 +164,21 @@ export class Leases {
       if (error.status === 409 || isGone || error.isFailedTest) {
         throw new Beaten("another writer was faster", { cause: error });
       }
-      throw error;
+      throw this.#told(error);
     }
   }
 
-  async #send(method: "GET" | "POST" | "PATCH" | "DELETE", path: string, body?: object): Promise<unknown> {
-    const writes = method !== "GET";
-    const call = { method, path: this.#path + path, body, writes, deadline: this.#deadline };
+  /** @throws ApiRefusal, Unanswered, SnowleaseError */
+  async #ask(method: "GET" | "POST" | "PATCH" | "DELETE", rest: string, body?: object): Promise<unknown> {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${this.#place}/leases${rest}`;
+    const call = { method, path, body, writes: method !== "GET", deadline: this.#deadline };
     const { json, clock } = await this.#client.call(call);
-    this.clock = clock;
+    this.#clock = clock;
     return json;
+  }
+
+  #told(error: unknown): unknown {
+    return error instanceof ApiRefusal ? refusalError(error, `${this.#client.where}/${this.#place}`) : error;
   }
 
   #object(json: unknown): LeaseObject {
@@ -179,7 +188,10 @@ export class Leases {
     return parsed.data;
   }
 
-  #list(json: unknown): LeaseList {
+  async #page(query: string): Promise<LeaseList> {
+    const json = await this.#ask("GET", query).catch((error: unknown) => {
+      throw this.#told(error);
+    });
     const parsed = listShape.safeParse(json);
     if (!parsed.success) throw nonsense(this.#client.where, json);
     // Not the version of the list: the etcd's own may be ahead of what a cache hears of this kind of objects.

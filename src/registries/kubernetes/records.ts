@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { isSnowleaseError } from "../../id/errors.ts";
 import type { Era } from "../../rule/era.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
@@ -13,7 +13,6 @@ import {
   type StoredJson,
   storedOf,
 } from "../record-json.ts";
-import type { VersionedRecord } from "../compare-and-set/store.ts";
 import { foreignObject, otherSchema } from "./errors.ts";
 import {
   annotation,
@@ -39,17 +38,11 @@ const namespaceFields = z.intersection(metaFields, eraFields);
 const rows: z.ZodType<readonly HistoryRow[]> = z.array(rowFields);
 
 /** A record as an object has it. Its token is a hash of the holder's token. */
-export interface LeaseRecord extends VersionedRecord {
+export interface LeaseRecord {
+  readonly record: Stored;
   readonly object: LeaseObject;
   /** The value of the annotation as it was read. */
   readonly json: StoredJson;
-}
-
-/** A namespace as its object has it. */
-interface StoredFacts {
-  readonly info: NamespaceInfo;
-  readonly era: Era;
-  readonly receiptKey: string;
 }
 
 /** The object of a namespace; with `before` in its place, whose fields that this version does not know are kept. */
@@ -62,34 +55,18 @@ export function factsObject(
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known, [annotation.noted]: undefined });
 }
 
-/** The object of a namespace with another era. */
-export function withEra(names: LeaseNames, { era, quarantineEnd, opensAt }: Era, before: LeaseObject): LeaseContent {
-  const known = { ...readKnown(before, annotation.namespace), era, quarantineEnd, opensAt };
-  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known });
-}
-
-/** The object of a namespace that does not exist, with an era that is noted for it. */
+/** The same for a namespace that does not exist, or not any more, with the era that is noted for it. */
 export function notedObject(
   names: LeaseNames,
   { era, quarantineEnd, opensAt }: Era,
   before: LeaseObject | undefined,
 ): LeaseContent {
   const known = { ...readKnown(before, annotation.noted), era, quarantineEnd, opensAt };
-  return objectOf(names.facts, names.labels, before, { [annotation.noted]: known });
-}
-
-/** The object of a namespace that is removed, with the era to note. Of what it held, only what others wrote stays. */
-export function removedObject(
-  names: LeaseNames,
-  { era, quarantineEnd, opensAt }: Era,
-  before: LeaseObject,
-): LeaseContent {
-  const noted = { era, quarantineEnd, opensAt };
-  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: undefined, [annotation.noted]: noted });
+  return objectOf(names.facts, names.labels, before, { [annotation.namespace]: undefined, [annotation.noted]: known });
 }
 
 /** What the object of a namespace says; undefined where that does not exist. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
-export function readFacts(object: LeaseObject | undefined): StoredFacts | undefined {
+export function readFacts(object: LeaseObject | undefined): NewNamespace | undefined {
   if (object?.metadata.annotations[annotation.namespace] === undefined) return undefined;
   const { schema, receiptKey, era, quarantineEnd, opensAt, ...info } = read(
     namespaceFields,
@@ -169,6 +146,18 @@ export function readRecord(object: LeaseObject, workerId: number): LeaseRecord {
   const fields = read(recordFields, object, annotation.record);
   if (fields.workerId !== workerId) throw foreignObject(name, `the record of worker ${fields.workerId}`);
   return { record: storedOf(fields), object, json: readKnown(object, annotation.record) };
+}
+
+/** The same for an object of a list; undefined for one that Snowlease did not write: a claim of that number reports it. */
+export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecord | undefined {
+  const workerId = Number(object.metadata.labels[label.worker]);
+  if (!Number.isSafeInteger(workerId) || object.metadata.name !== names.worker(workerId)) return undefined;
+  try {
+    return readRecord(object, workerId);
+  } catch (error) {
+    if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) return undefined;
+    throw error;
+  }
 }
 
 /** The claims of a worker ID that have ended, the newest first. */

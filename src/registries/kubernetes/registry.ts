@@ -1,19 +1,21 @@
-import { systemClock } from "../../lease/clock.ts";
-import { presentNamespace } from "../../rule/namespace.ts";
+import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { noNamespace, shownRecord } from "../../rule/window.ts";
-import { selectClaims } from "../compare-and-set/claim-row.ts";
-import { compareAndSetRegistry } from "../compare-and-set/registry.ts";
+import { noNamespace } from "../../rule/window.ts";
+import { operate } from "../engine/operate.ts";
+import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { type KubernetesParts, readKubernetesSettings } from "./address.ts";
-import { KubernetesAttempt } from "./attempt.ts";
+import { ClaimMemory } from "./claim-memory.ts";
 import { clientOf } from "./client.ts";
 import { findCluster } from "./cluster.ts";
-import { rehearse } from "./rehearsal.ts";
-import type { Leases } from "./leases.ts";
+import { silentError } from "./errors.ts";
+import { pruneRows } from "./history.ts";
+import { Leases, type Seen } from "./leases.ts";
 import { LeaseNames } from "./objects.ts";
-import { type LeaseRecord, readRows, schemaVersion, withRows } from "./records.ts";
-import { KubernetesStore, listedRecord, readAt } from "./store.ts";
+import { schemaVersion } from "./records.ts";
+import { rehearse } from "./rehearsal.ts";
+import { KubernetesAttempt } from "./store.ts";
+import { StoredObjects } from "./stored-objects.ts";
 
 const durability =
   "Acknowledged writes survive as long as a majority of the disks of the cluster's etcd does: the API server answers once a majority has each; a backup that is put back loses what came after it.";
@@ -30,95 +32,54 @@ export async function kubernetesRegistry(
 ): Promise<Registry> {
   const settings = readKubernetesSettings(address);
   const cluster = await findCluster(address, settings, { operationTimeout, clock });
+  const { place } = cluster;
   const client = clientOf(cluster, { operationTimeout, clock });
-  const store = new KubernetesStore(client, cluster.place, clock);
+  const title = `Kubernetes ${client.where}/${place}`;
+  const memory = new ClaimMemory();
+  const seen: Seen = { version: 0 };
+  const leasesUntil = (deadline = monotonic(clock) + operationTimeout): Leases =>
+    new Leases(client, place, deadline, seen);
+  const objectsOf = (namespace: string, deadline?: number): StoredObjects =>
+    new StoredObjects(leasesUntil(deadline), new LeaseNames(namespace));
 
-  /** All records, by worker ID: the names of their objects are in another order. */
-  async function recordsOf(leases: Leases, names: LeaseNames): Promise<readonly LeaseRecord[]> {
-    const objects = await leases.listAll(names.selector(), "exact");
-    const found = objects.flatMap((object) => listedRecord(names, object) ?? []);
-    return found.toSorted((a, b) => a.record.workerId - b.record.workerId);
-  }
-
-  const registry = compareAndSetRegistry<LeaseRecord>({
+  const store: RemoteStore = {
     kind: "kubernetes",
-    title: store.title,
+    title,
+    clock,
+    operationTimeout,
+    samples: true,
     pinsTogether: false,
+    silent: (cause) => silentError(client.where, operationTimeout, true, cause),
+    attempt: (namespace, options) => new KubernetesAttempt(objectsOf(namespace, options.deadline), memory, options),
 
-    attempt: (namespace, options, work) =>
-      store.run((tried) => work(new KubernetesAttempt(store, new LeaseNames(namespace), tried)), options),
+    async prune(namespace, before) {
+      let pruned = 0;
+      for (const { workerId } of await objectsOf(namespace).list("exact")) {
+        pruned += await operate(store, { repeatable: true }, ({ deadline }) =>
+          pruneRows(objectsOf(namespace, deadline), workerId, before),
+        );
+      }
+      return { pruned, isDone: true };
+    },
 
-    async *pages(namespace, { after = -1, state }) {
-      // Every program that takes worker IDs here keeps a window.
-      if (state === "foreign") return;
-      yield await store.run(async ({ leases }) => {
-        const records = await recordsOf(leases, new LeaseNames(namespace));
-        const now = store.now(leases);
-        return records.filter(({ record }) => record.workerId > after).map(({ record }) => shownRecord(record, now));
+    async rehearse(namespace) {
+      await operate(store, { repeatable: true }, async ({ deadline }) => {
+        const objects = objectsOf(namespace, deadline);
+        const { standing, object } = await objects.begin();
+        if (standing.made === undefined || object === undefined) throw noNamespace(namespace);
+        await rehearse(objects.leases, objects.names, object);
       });
     },
 
-    worker: (namespace, workerId) =>
-      store.run(async ({ leases }) => {
-        const found = await readAt(leases, new LeaseNames(namespace), workerId);
-        return found && shownRecord(found.record, store.now(leases));
-      }),
+    scope: async () => `all who use the namespace \`${place}\` of ${title}`,
 
-    history: (namespace, workerId, range = {}) =>
-      store.run(async ({ leases }) => {
-        const found = await readAt(leases, new LeaseNames(namespace), workerId);
-        return found === undefined ? [] : selectClaims(found.record, onePage(readRows(found)), range);
-      }),
-
-    async prune(namespace, before) {
-      await presentNamespace(registry, namespace);
-      const names = new LeaseNames(namespace);
-      const all = await store.run(({ leases }) => recordsOf(leases, names));
-      let pruned = 0;
-      for (const { record } of all) {
-        pruned += await store.run(async ({ leases }) => {
-          const found = await readAt(leases, names, record.workerId);
-          if (found === undefined) return 0;
-          const rows = readRows(found);
-          const kept = rows.filter(({ fence, until }) => fence === found.record.fence || until >= before);
-          if (kept.length < rows.length) await leases.replace(found.object, withRows(found, kept));
-          return rows.length - kept.length;
-        });
-      }
-      return pruned;
+    async ping() {
+      const leases = leasesUntil();
+      await leases.list("snowlease/ping", "recent");
+      return { clock: leases.now(), durability, schema: schemaVersion };
     },
 
-    rehearse: (namespace) =>
-      store.run(async ({ leases }) => {
-        const names = new LeaseNames(namespace);
-        const { state } = await store.read(leases, names);
-        if (state === undefined) throw noNamespace(namespace);
-        await rehearse(leases, names, state.facts);
-      }),
-
-    scope: async () => `all who use the namespace \`${cluster.place}\` of ${store.title}`,
-
-    ping: () =>
-      store.run(async ({ leases }) => {
-        await leases.list("snowlease/ping", "recent");
-        return { clock: store.now(leases), durability, schema: schemaVersion };
-      }),
-
-    close: async () => store.close(),
-  });
-  return {
-    ...registry,
-    async claim(request) {
-      store.claiming++;
-      try {
-        return await registry.claim(request);
-      } finally {
-        store.claiming--;
-      }
-    },
+    close: async () => client.close(),
   };
-}
-
-async function* onePage<Item>(items: Item): AsyncGenerator<Item, void, undefined> {
-  yield items;
+  return optimistic(store);
 }

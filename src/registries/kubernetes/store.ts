@@ -1,130 +1,158 @@
-import { isSnowleaseError, type SnowleaseError } from "../../id/errors.ts";
-import type { Clock } from "../../lease/clock.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
-import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
-import { serverNow } from "../answer-clock.ts";
-import { BoundedMap } from "../bounded-map.ts";
-import { operate, type Try } from "../engine/operate.ts";
-import type { StoredNamespace } from "../compare-and-set/store.ts";
-import type { ApiClient } from "./client.ts";
-import { ApiRefusal, refusalError, silentError } from "./errors.ts";
-import { Leases, type Seen } from "./leases.ts";
-import { label, type LeaseObject, type LeaseNames } from "./objects.ts";
-import { type LeaseRecord, readFacts, readNoted, readRecord } from "./records.ts";
+import { nextEra } from "../../rule/era.ts";
+import { eraMark } from "../../rule/new-namespace.ts";
+import type { Stored } from "../../rule/window.ts";
+import { type Answers, askAll, type Attempt, type AttemptOptions } from "../engine/optimistic.ts";
+import { Beaten, Changed } from "../engine/operate.ts";
+import { type Replacement, type Standing, stateOf, type StoreChanges, type StoreRead } from "../engine/port.ts";
+import { together } from "../together.ts";
+import type { ClaimMemory } from "./claim-memory.ts";
+import { checkThere, eraseSome } from "./erase.ts";
+import { isSame } from "./leases.ts";
+import type { LeaseContent, LeaseObject } from "./objects.ts";
+import { KubernetesReader } from "./reader.ts";
+import { factsObject, type LeaseRecord, notedObject, recordObject } from "./records.ts";
+import type { StoredObjects } from "./stored-objects.ts";
 
-/** One attempt, with its reads and writes. */
-export interface KubernetesTry extends Try {
-  readonly leases: Leases;
-}
+/*
+ * Kubernetes writes one object at a time, so a record and the era of its namespace never change in one step. Each side looks at the other
+ * one's object behind its own write, with reads that ask the majority:
+ *
+ *     a grant or a renewal   writes the record, then reads the facts: it answers only where they are as they were before the write
+ *     the begin of an era    writes the facts, then reads the record that it was decided by: another one is decided anew
+ *
+ * Whichever write comes second, its writer sees the first one. So no holder is told that a quarantine protects it while a claim of its
+ * worker ID is granted in the era before, and no window is answered in an era that had ended when it was stored. A window that was stored
+ * and not answered is used by no holder: the worker ID rests until it has passed. A removal goes the same way: `erase.ts`.
+ */
 
-/** A namespace as an attempt reads it. */
-export interface KubernetesNamespace extends StoredNamespace {
-  readonly facts: LeaseObject;
-  readonly receiptKey: string;
-}
+/** One attempt at an operation, on the objects of a namespace. */
+export class KubernetesAttempt implements Attempt {
+  readonly #objects: StoredObjects;
+  readonly #memory: ClaimMemory;
+  readonly #reader: KubernetesReader;
+  readonly #isLook: boolean;
 
-/** A name without a namespace. */
-interface KubernetesUnknown extends UnknownNamespace {
-  /** The object with the noted era. */
-  readonly note: LeaseObject | undefined;
-}
-
-/** What an attempt finds under a name: one of both. */
-export interface FactsRead {
-  readonly clock: number;
-  readonly state: KubernetesNamespace | undefined;
-  readonly unknown: KubernetesUnknown | undefined;
-}
-
-/** Tokens of claims that are remembered, and numbers of a namespace that other claimers took first. */
-const [mostSent, mostTaken] = [1000, 4096];
-
-/** The objects of a registry, the clock, and what this client remembers. */
-export class KubernetesStore {
-  readonly title: string;
-  /** How many claims are under way. */
-  claiming = 0;
-  /** Tokens of claims whose write was sent: the same claim may come again. */
-  readonly sent: BoundedMap<string, true> = new BoundedMap(mostSent);
-  /** Worker IDs that this client has just seen used, by the id of their namespace: hints lag. */
-  readonly #taken: BoundedMap<string, number> = new BoundedMap(mostTaken);
-  readonly #client: ApiClient;
-  readonly #place: string;
-  readonly #clock: Clock;
-  readonly #seen: Seen = { version: 0 };
-
-  constructor(client: ApiClient, place: string, clock: Clock) {
-    this.title = `Kubernetes ${client.where}/${place}`;
-    this.#client = client;
-    this.#place = place;
-    this.#clock = clock;
+  constructor(objects: StoredObjects, memory: ClaimMemory, options: AttemptOptions) {
+    this.#objects = objects;
+    this.#memory = memory;
+    this.#reader = new KubernetesReader(objects, memory, options);
+    this.#isLook = options.kind === "read";
   }
 
-  /** Makes attempts until one is done. `repeatable`: as of `operate`. */
-  async run<Answer>(
-    work: (tried: KubernetesTry) => Promise<Answer>,
-    { repeatable }: { readonly repeatable: boolean } = { repeatable: true },
-  ): Promise<Answer> {
-    const { where, operationTimeout } = this.#client;
-    const silent = (cause: Error): SnowleaseError => silentError(where, operationTimeout, true, cause);
-    const operated = { title: this.title, clock: this.#clock, operationTimeout, silent };
-    return operate(operated, { repeatable }, async (tried) => {
-      const leases = new Leases(this.#client, this.#place, tried.deadline, this.#seen);
-      try {
-        return await work({ ...tried, leases });
-      } catch (error) {
-        throw error instanceof ApiRefusal ? refusalError(error, `${where}/${this.#place}`) : error;
-      }
-    });
+  async read(reads: readonly StoreRead[]): Promise<Answers> {
+    const [{ standing, clock }, found] = await together([this.#objects.begin(), askAll(this.#reader, reads)]);
+    const { made } = standing;
+    // Who is told to wait goes on with its window: a claim that this era beat must be seen, so its record is read behind the era.
+    const waits = made !== undefined && clock < made.era.opensAt;
+    const behind = reads.map((read, i) => (waits && read[0] === "byId" ? this.#objects.byId(read[1]) : found[i]));
+    const answers = { standing, clock, found: await together(behind) };
+    if (!this.#isLook) for (const record of this.#objects.rows.keys()) await this.#checkEra(record, standing);
+    return answers;
   }
 
-  /** Reads a namespace. */
-  async read(leases: Leases, names: LeaseNames): Promise<FactsRead> {
-    const object = await leases.get(names.facts);
-    const clock = this.now(leases);
-    const facts = readFacts(object);
-    if (object === undefined || facts === undefined) {
-      return { clock, state: undefined, unknown: { clock, noted: readNoted(object), note: object } };
+  async commit({ standing, becomes, records }: StoreChanges): Promise<void> {
+    const { leases, names } = this.#objects;
+    const { object } = await this.#objects.begin();
+    if (becomes === undefined) {
+      for (const each of records) await this.#replace(each, standing);
+    } else if (becomes.made !== undefined) {
+      await leases.put(object, factsObject(names, becomes.made, object));
+      await this.#checkStands(records);
+    } else if (standing.made === undefined && becomes.noted !== undefined) {
+      await leases.put(object, notedObject(names, becomes.noted, object));
+    } else if (object !== undefined) {
+      await eraseSome(leases, names, { facts: object, noted: becomes.noted });
     }
-    const { era, ...stored } = facts;
-    return { clock, state: { ...era, ...stored, facts: object, clock }, unknown: undefined };
   }
 
-  /** The API server's clock, Unix ms. */
-  now({ clock }: Leases): number {
-    return serverNow(this.#clock, clock);
+  /** Behind a write of the facts: the records by which it was decided. What was to be written to them is decided anew. */
+  async #checkStands(records: readonly Replacement[]): Promise<void> {
+    const { leases, names } = this.#objects;
+    for (const { workerId, before, after } of records) {
+      if (after !== before) throw new Changed("the namespace was written first");
+      if (!isSame(await leases.get(names.worker(workerId)), this.#row(before)?.object)) {
+        throw new Changed("the record changed while the era began");
+      }
+    }
   }
 
-  /** Remembers that a worker ID was used until then, Unix ms. */
-  noteTaken({ id }: NamespaceInfo, workerId: number, until: number): void {
-    this.#taken.set(`${id}/${workerId}`, until);
+  async #replace({ before, after, ended }: Replacement, standing: Standing): Promise<void> {
+    const { leases, names } = this.#objects;
+    const row = this.#row(before);
+    if (after === before) return this.#checkSame();
+    if (after === undefined) return row && leases.remove(row.object);
+    const object = recordObject(names, after, row, ended);
+    const isClaim = after.token !== undefined && after.token !== before?.token;
+    const written = isClaim
+      ? await this.#claim(after, { before: row?.object, object, standing })
+      : await leases.put(row?.object, object);
+    const made = row === undefined ? written : undefined;
+    // Of the end of a claim, or of a pin, nothing is answered that a holder could use, and a later era inherits nothing from this one.
+    if (after.token !== undefined && after.pinned === before?.pinned) await this.#checkSame(made);
+    else if (made !== undefined) await checkThere(leases, names, made);
   }
 
-  /** Until when this client has seen a worker ID used. */
-  takenUntil({ id }: NamespaceInfo, workerId: number): number | undefined {
-    return this.#taken.get(`${id}/${workerId}`);
+  async #claim(
+    { workerId, token = "", until }: Stored,
+    {
+      before,
+      object,
+      standing,
+    }: { readonly before: LeaseObject | undefined; readonly object: LeaseContent; readonly standing: Standing },
+  ): Promise<LeaseObject> {
+    const { sent } = this.#memory;
+    const wasSent = sent.get(token) === true;
+    sent.set(token, true);
+    try {
+      const written = await this.#objects.leases.put(before, object);
+      this.#memory.noteTaken(standing, workerId, until);
+      return written;
+    } catch (error) {
+      if (error instanceof Beaten) {
+        if (!wasSent) sent.delete(token);
+        // A cache has to show the next attempt at least this.
+        const other = await this.#objects.byId(workerId);
+        this.#memory.noteTaken(standing, workerId, other?.until ?? 0);
+      }
+      throw error;
+    }
   }
 
-  close(): void {
-    this.#client.close();
+  /**
+   * Makes sure, behind the write of a record, that the era in which it was decided still lasts. `made`: the record, where it is new.
+   * @throws Changed
+   */
+  async #checkSame(made?: LeaseObject): Promise<void> {
+    const { leases, names } = this.#objects;
+    const { object } = await this.#objects.begin();
+    if (isSame(await leases.get(names.facts), object)) return;
+    if (made !== undefined) await checkThere(leases, names, made);
+    throw new Changed("another era began");
+  }
+
+  /**
+   * Refuses a record of a later era than the one that was read: that era began in between. Where it still is later, the facts alone were
+   * put back to an older copy, and the next era begins.
+   */
+  async #checkEra({ era }: Stored, { made: read }: Standing): Promise<void> {
+    if (read === undefined || era === undefined || numberOf(era) <= numberOf(read.era.era)) return;
+    const { leases, names } = this.#objects;
+    const { standing, clock, object } = await this.#objects.facts();
+    const { made } = standing;
+    if (made !== undefined && numberOf(era) > numberOf(made.era.era)) {
+      const next = nextEra({ ...stateOf(made, clock), era }, clock, made.info, eraMark);
+      await leases.put(object, factsObject(names, { ...made, era: next }, object));
+    }
+    throw new Changed("a later era has begun");
+  }
+
+  #row(record: Stored | undefined): LeaseRecord | undefined {
+    const row = record && this.#objects.rows.get(record);
+    if (record !== undefined && row === undefined) throw new Error(`worker ${record.workerId} was not read`);
+    return row;
   }
 }
 
-/** Reads the record of a worker ID. */
-export async function readAt(leases: Leases, names: LeaseNames, workerId: number): Promise<LeaseRecord | undefined> {
-  if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
-  const object = await leases.get(names.worker(workerId));
-  return object && readRecord(object, workerId);
-}
-
-/** The same for an object of a list; undefined for one that Snowlease did not write: a claim of that number reports it. */
-export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecord | undefined {
-  const workerId = Number(object.metadata.labels[label.worker]);
-  if (!Number.isSafeInteger(workerId) || object.metadata.name !== names.worker(workerId)) return undefined;
-  try {
-    return readRecord(object, workerId);
-  } catch (error) {
-    if (isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) return undefined;
-    throw error;
-  }
+function numberOf(era: string): number {
+  return Number.parseInt(era, 10);
 }

@@ -1,0 +1,94 @@
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
+import { byAge } from "../../rule/pool.ts";
+import type { HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import type { StoreReader } from "../engine/optimistic.ts";
+import type { Part } from "../engine/port.ts";
+import { together } from "../together.ts";
+import type { ClaimMemory } from "./claim-memory.ts";
+import { label, labelOf } from "./objects.ts";
+import { LeaseSearch, type SearchOptions, shuffled } from "./search.ts";
+import { readRows } from "./records.ts";
+import type { StoredObjects } from "./stored-objects.ts";
+
+/** The reads of one attempt. */
+export class KubernetesReader implements StoreReader {
+  readonly #objects: StoredObjects;
+  readonly #memory: ClaimMemory;
+  readonly #options: SearchOptions;
+  readonly #search: LeaseSearch;
+  #ofHost: Promise<readonly Stored[]> | undefined;
+
+  constructor(objects: StoredObjects, memory: ClaimMemory, options: SearchOptions) {
+    this.#objects = objects;
+    this.#memory = memory;
+    this.#options = options;
+    this.#search = new LeaseSearch(objects, memory, options);
+  }
+
+  /** A claim that this client has sent before is looked for exactly. One that another client sent is found once the cache has it. */
+  async byToken(token: string): Promise<Stored | undefined> {
+    const freshness = this.#memory.sent.get(token) === true ? "exact" : "recent";
+    const [listed] = await this.#objects.withLabel(label.token, token, freshness);
+    const record = listed && (await this.byId(listed.workerId));
+    return record?.token === token ? record : undefined;
+  }
+
+  byId(workerId: number): Promise<Stored | undefined> {
+    return this.#objects.byId(workerId);
+  }
+
+  firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
+    return this.#search.firstUnused(pool, everywhere);
+  }
+
+  oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
+    return this.#search.oldest(pool, limit, everywhere);
+  }
+
+  async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
+    const [records, { clock }] = await together([this.#recordsOf(pool, host), this.#objects.begin()]);
+    const passed = records.filter(({ until }) => until <= clock);
+    // Other processes of the host reach for the first ones, too.
+    const first = this.#options.spread === 1 ? passed : shuffled(passed);
+    return [...first, ...records.slice(passed.length)].slice(0, limit);
+  }
+
+  async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
+    return (await this.#recordsOf(pool, host)).at(-1);
+  }
+
+  async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
+    const records = await this.#objects.withLabel(label.owner, labelOf(ip), "recent");
+    const own = records.filter(({ owner }) => owner === ip);
+    this.#search.notePins(ip, own);
+    return own
+      .filter(({ workerId }) => isIn(pool, workerId))
+      .toSorted(byAge)
+      .slice(0, limit);
+  }
+
+  async page(after: number, limit: number): Promise<Part<Stored>> {
+    const above = (await this.#objects.list("exact")).filter(({ workerId }) => workerId > after);
+    // The names of the objects are in another order.
+    const rows = above.toSorted((a, b) => a.workerId - b.workerId).slice(0, limit);
+    return { rows, next: rows.length < above.length ? rows.at(-1)?.workerId : undefined };
+  }
+
+  async ended(workerId: number, before: number, limit: number): Promise<Part<HistoryRow>> {
+    const record = await this.byId(workerId);
+    const row = record && this.#objects.rows.get(record);
+    const older = row === undefined ? [] : readRows(row).filter(({ fence }) => fence < before);
+    const rows = older.slice(0, limit);
+    return { rows, next: rows.length < older.length ? rows.at(-1)?.fence : undefined };
+  }
+
+  /** The records of a host that are not pinned, by the ends of their windows. */
+  async #recordsOf(pool: PoolBounds, host: string): Promise<readonly Stored[]> {
+    this.#ofHost ??= this.#objects.withLabel(label.host, labelOf(host), "recent");
+    const own = (await this.#ofHost).filter(({ holder, pinned, workerId }) => {
+      return holder?.host === host && pinned === undefined && isIn(pool, workerId);
+    });
+    return own.toSorted(byAge);
+  }
+}
