@@ -1,5 +1,5 @@
-import type { Checkpoint, HistoryRow, HolderLabel, Pin, Recents, WorkerRecord } from "../rule/registry.ts";
-import { mostSentTurns, type Turns } from "../rule/turn.ts";
+import type { Checkpoint, HistoryRow, HolderLabel, Pin, Recents, WorkerRecord, Turns } from "../rule/registry.ts";
+import { mostSentTurns } from "../rule/turn.ts";
 import { hasWindow } from "../rule/window.ts";
 import type { Optional } from "./schema.ts";
 

@@ -7,8 +7,9 @@ import type {
   HolderLabel,
   Renewal,
   RenewRequest,
+  Turns,
 } from "../rule/registry.ts";
-import { mostSentTurns, type Turns } from "../rule/turn.ts";
+import { mostSentTurns } from "../rule/turn.ts";
 import type { NamespaceLimits } from "../rule/limits.ts";
 import type { Call } from "./call.ts";
 import type { CheckpointJson, RecentsJson } from "./codec.ts";

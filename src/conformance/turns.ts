@@ -1,4 +1,4 @@
-import type { Turns } from "../rule/turn.ts";
+import type { Turns } from "../rule/registry.ts";
 import { equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "./clock.ts";
-import { mostSentTurns, type Turns } from "../rule/turn.ts";
+import type { Turns } from "../rule/registry.ts";
+import { mostSentTurns } from "../rule/turn.ts";
 
 /** The turns of one claim: what its holder sends with each request, so that a copy of the process is found out (rule/turn.ts). */
 export class HolderTurns {

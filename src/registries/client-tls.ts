@@ -19,7 +19,7 @@ export interface Tls extends ClientTls {
 
 const names = ["tlsCa", "tlsCert", "tlsKey"] as const;
 /** Files, as a URL names them. */
-type TlsFileNames = Readonly<Partial<Record<(typeof names)[number], string | undefined>>>;
+export type TlsFileNames = Readonly<Partial<Record<(typeof names)[number], string | undefined>>>;
 
 /** The parameters of a registry URL that name such files. `asking`: a server that asks for a certificate. */
 export function clientTlsParameters(asking: string): StoreParameters<Required<TlsFileNames>> {

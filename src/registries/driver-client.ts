@@ -1,6 +1,7 @@
 import { configInvalid, shown } from "../id/errors.ts";
 import type { StoreKind } from "./store-kind.ts";
-import { whereOf, withPlace } from "./url.ts";
+import { withPlace } from "./read-url.ts";
+import { whereOf } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /*

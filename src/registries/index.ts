@@ -6,7 +6,8 @@ import { classText, clientAddress } from "./driver-client.ts";
 import type { AddressOf, RegistryOptions, StoreKind } from "./store-kind.ts";
 import * as list from "./stores.ts";
 import { type AddressList, listedRegistry } from "./mixed-list.ts";
-import { readUrl, shownUrl, whereOf } from "./url.ts";
+import { readUrl } from "./read-url.ts";
+import { shownUrl, whereOf } from "./url.ts";
 
 /** Where a registry is, read from a registry URL. */
 export type RegistryAddress = {

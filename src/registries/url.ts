@@ -1,9 +1,3 @@
-import { shown, SnowleaseError } from "../id/errors.ts";
-import { didYouMean } from "../id/did-you-mean.ts";
-import { type Taker, translated } from "./familiar-tls.ts";
-import type { StoreKind } from "./store-kind.ts";
-import type { StoreParameters } from "./url-parameters.ts";
-
 /*
  * The grammar of registry URLs. It knows no store: the `address.ts` of each store's folder says which of these it takes.
  */
@@ -35,7 +29,7 @@ interface SocketForm {
 }
 
 /** A registry URL without its query, while it is read. */
-interface UrlText extends Scheme {
+export interface UrlText extends Scheme {
   /** In lower case. */
   readonly scheme: string;
   readonly body: string;
@@ -83,7 +77,7 @@ export interface PathParts {
   readonly path: string;
 }
 
-const controlCharacter = /[\u0000-\u001f\u007f]/;
+export const controlCharacter: RegExp = /[\u0000-\u001f\u007f]/;
 
 /** Nothing behind the scheme. */
 export const none: Grammar<object> = ({ scheme, body, refuse }) => {
@@ -213,108 +207,4 @@ export function whereOf(servers: ServerParts["servers"]): string {
     return port === 0 ? host : `${host.includes(":") ? `[${host}]` : host}:${port}`;
   });
   return texts.join(",");
-}
-
-/**
- * Reads a registry URL: `SCHEME:`, what the scheme's store takes, and a query like `?name=value&name=value`, percent-decoded.
- * @throws SnowleaseError CONFIG_INVALID, never with a password in it.
- */
-export function readUrl(text: string, stores: readonly StoreKind[]): { readonly kind: string } {
-  const schemes = stores.flatMap((store) => Object.keys(store.schemes));
-  const aliases = new Map(stores.flatMap((store) => Object.entries(store.aliases ?? {})));
-  const refuse = (rule: string): never => {
-    throw new SnowleaseError("CONFIG_INVALID", `Expected the registry URL ${rule}, got ${redact(text, schemes)}.`);
-  };
-  const decode = (part: string): string => {
-    try {
-      return decodeURIComponent(part);
-    } catch {
-      return refuse("to have only whole percent-encoded characters; a `%` itself is written %25");
-    }
-  };
-  const [, prefix = "", rest = ""] = (typeof text === "string" && /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(text)) || [];
-  const scheme = aliases.get(prefix.toLowerCase()) ?? prefix.toLowerCase();
-  const store = stores.find((store) => Object.hasOwn(store.schemes, scheme));
-  if (store === undefined) {
-    const meant = didYouMean(scheme, [...schemes, ...aliases.keys()]);
-    const advice = meant === undefined ? "" : `, perhaps ${meant}:`;
-    return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}${advice}`);
-  }
-  if (controlCharacter.test(text) || text.trimEnd() !== text) {
-    refuse("to have no control characters or space at its end");
-  }
-  if (rest.includes("#")) refuse("to have no `#`; in a path write %23");
-
-  const [, body = "", queryText] = /^([^?]*)(?:\?(.*))?$/s.exec(rest) ?? [];
-  const { kind, parameters: own, grammar } = store;
-  const given = queryText === undefined ? new Map<string, string>() : readQuery(queryText, refuse, decode);
-  const taker = { own: own ?? {}, scheme };
-  const known = inOwnTerms(given, taker, refuse);
-  const { socket: form } = store.schemes[scheme] ?? {};
-  const named = [...known].filter(([name]) => form?.parameters.includes(name));
-  if (named.length > 1) refuse(`to name one socket, not \`${named.map(([name]) => name).join("` and `")}\``);
-  const query = [...known].filter(([name]) => !form?.parameters.includes(name));
-  const plain = `${scheme}:${body}`;
-  const parts = grammar({ ...store.schemes[scheme], scheme, body, path: named[0]?.[1], refuse, decode });
-  // `fromEntries` defines properties, so that `__proto__` is a name like any other.
-  const divided = (isOwn: boolean): Readonly<Record<string, string>> =>
-    Object.fromEntries(query.filter(([name]) => Object.hasOwn(own ?? {}, name) === isOwn));
-  return {
-    kind,
-    text: plain,
-    ...parts,
-    redacted: withPlace(parts.redacted ?? plain, Object.fromEntries(query), own),
-    parameters: divided(false),
-    ...(own && { settings: divided(true) }),
-  } as { readonly kind: string };
-}
-
-/** What is shown of a URL, with the parameters that say which registry is meant. */
-export function withPlace(
-  redacted: string,
-  settings: Readonly<Record<string, string>>,
-  parameters: StoreParameters = {},
-): string {
-  const place = Object.entries(settings).filter(([name]) => parameters[name]?.isPlace);
-  if (place.length === 0) return redacted;
-  return `${redacted}?${place.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&")}`;
-}
-
-function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["decode"]): ReadonlyMap<string, string> {
-  const pairs = new Map<string, string>();
-  for (const part of query.split("&")) {
-    const [encoded = "", ...value] = part.split("=");
-    const name = decode(encoded);
-    if (name === "" || value.length === 0) refuse("to have a query like ?name=value&name=value");
-    if (pairs.has(name)) refuse(`to have the query parameter ${shown(name)} once`);
-    pairs.set(name, decode(value.join("=")));
-  }
-  return pairs;
-}
-
-/** A query in which other programs' parameters about encryption are ours. */
-function inOwnTerms(
-  query: ReadonlyMap<string, string>,
-  taker: Taker,
-  refuse: UrlText["refuse"],
-): ReadonlyMap<string, string> {
-  const all = new Map<string, string>();
-  for (const [name, value] of query) {
-    const translation = translated(name, value, taker) ?? ([name, value] as const);
-    if (typeof translation === "string") return refuse(translation);
-    const [ours, meant] = translation;
-    if ((all.get(ours) ?? meant) !== meant) refuse(`to say one thing of \`${ours}\`, and \`${name}\` says another`);
-    all.set(ours, meant);
-  }
-  return all;
-}
-
-/** What may be shown of a text that could not be read: everything up to the last `@` may be a password, and so may the query. */
-function redact(text: unknown, schemes: readonly string[]): string {
-  if (typeof text !== "string") return shown(text);
-  const [prefix = "", slashes] = /^[a-z][a-z0-9+.-]*:(\/\/)?/i.exec(text) ?? [];
-  // Where nothing else shows that it is a scheme, it may be a user before a password.
-  const known = slashes !== undefined || schemes.some((scheme) => prefix.toLowerCase().startsWith(`${scheme}:`));
-  const rest = known ? text.slice(prefix.length) : text;
-  return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);
 }

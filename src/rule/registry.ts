@@ -1,6 +1,5 @@
 import type { EraInfo, NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
-import type { Turns } from "./turn.ts";
 
 /*
  * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
@@ -319,6 +318,16 @@ export interface ClaimKey {
   readonly workerId: number;
   readonly fence: number;
   readonly token: string;
+}
+
+/** The turns that a holder sends. A holder that sends none cannot touch a record that has one. */
+export interface Turns {
+  /** The turn that the registry acknowledged last; absent before the first renewal. */
+  readonly turn?: string | undefined;
+  /** 32 random hex digits, other than `turn`: the turn after this renewal. The same until the renewal is answered. */
+  readonly nextTurn?: string | undefined;
+  /** Turns that were sent since the acknowledged one, at most 8: an answer to one of them may have been lost. */
+  readonly sentTurns?: readonly string[] | undefined;
 }
 
 /** Extends a window. */

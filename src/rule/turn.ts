@@ -1,21 +1,11 @@
 import { configInvalid } from "../id/errors.ts";
-import type { RenewRequest } from "./registry.ts";
+import type { RenewRequest, Turns } from "./registry.ts";
 import type { Stored } from "./window.ts";
 
 /*
  * Two copies of one process have one token, and each would renew the lease in turn. So the right to renew moves on with each renewal: it
  * names the turn that the registry acknowledged last, and the next one. The copy that comes second names a turn that has passed.
  */
-
-/** The turns that a holder sends. A holder that sends none cannot touch a record that has one. */
-export interface Turns {
-  /** The turn that the registry acknowledged last; absent before the first renewal. */
-  readonly turn?: string | undefined;
-  /** 32 random hex digits, other than `turn`: the turn after this renewal. The same until the renewal is answered. */
-  readonly nextTurn?: string | undefined;
-  /** Turns that were sent since the acknowledged one, at most 8: an answer to one of them may have been lost. */
-  readonly sentTurns?: readonly string[] | undefined;
-}
 
 /** Most turns in `Turns.sentTurns`. */
 export const mostSentTurns = 8;

@@ -1,7 +1,7 @@
 import { configInvalid, SnowleaseError, timeText } from "../id/errors.ts";
 import type { Lease, LeaseSnapshot } from "../lease/lease.ts";
-import type { BlocksRequest, ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord } from "../rule/registry.ts";
-import { checkTurns, isTurnOf, type Turns } from "../rule/turn.ts";
+import type { BlocksRequest, ClaimKey, ClaimRequest, Lost, Registry, WorkerRecord, Turns } from "../rule/registry.ts";
+import { checkTurns, isTurnOf } from "../rule/turn.ts";
 import { BoundedMap } from "../registries/bounded-map.ts";
 import { checkSkew, checkWindow, defaultLimits, type NamespaceInfo } from "../rule/limits.ts";
 import { checkClaim } from "../rule/window.ts";

@@ -6,7 +6,7 @@ import { layouts } from "../../src/id/layout.ts";
 import { Beaten } from "../../src/registries/engine/operate.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { ServerAddress } from "../../src/registries/url.ts";
-import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
+import { readZooKeeperSettings } from "../../src/registries/zookeeper/settings.ts";
 import { ZooKeeperAttempt } from "../../src/registries/zookeeper/attempt.ts";
 import { openConnection } from "../../src/registries/zookeeper/connection.ts";
 import { readNode, ZooKeeperStore } from "../../src/registries/zookeeper/store.ts";

@@ -1,6 +1,6 @@
 import { isIn, type PoolBounds } from "../../src/id/pool-bounds.ts";
 import { monotonic, systemClock } from "../../src/lease/clock.ts";
-import { readEtcdSettings } from "../../src/registries/etcd/address.ts";
+import { readEtcdSettings } from "../../src/registries/etcd/settings.ts";
 import { gatewayTo } from "../../src/registries/etcd/gateway.ts";
 import { Keys } from "../../src/registries/etcd/keys.ts";
 import { EtcdReader } from "../../src/registries/etcd/reader.ts";

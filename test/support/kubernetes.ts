@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { parseAddress } from "../../src/registries/index.ts";
-import type { KubernetesParts } from "../../src/registries/kubernetes/address.ts";
+import type { KubernetesParts } from "../../src/registries/kubernetes/settings.ts";
 import { kubernetesRegistry } from "../../src/registries/kubernetes/registry.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";

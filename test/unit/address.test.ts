@@ -6,7 +6,7 @@ import type { StoreKind } from "../../src/registries/store-kind.ts";
 import * as stores from "../../src/registries/stores.ts";
 import { lentName } from "../../src/config/lent-lease.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
-import { readRedisSettings } from "../../src/registries/redis/address.ts";
+import { readRedisSettings } from "../../src/registries/redis/settings.ts";
 
 function refusal(text: unknown): string {
   try {

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
-import type { ClaimRequest, Grant, BlocksRequest, BlocksTaken, Registry } from "../../src/rule/registry.ts";
-import type { Turns } from "../../src/rule/turn.ts";
+import type { ClaimRequest, Grant, BlocksRequest, BlocksTaken, Registry, Turns } from "../../src/rule/registry.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { LeaseClient } from "../../src/sharing/lease-client.ts";

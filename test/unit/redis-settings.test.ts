@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
-import { readRedisSettings, type RedisSettings } from "../../src/registries/redis/address.ts";
+import { readRedisSettings, type RedisSettings } from "../../src/registries/redis/settings.ts";
 import { thrown } from "../support/generator.ts";
 
 const settingsOf = (url: string): RedisSettings => readRedisSettings(parseAddress(url) as ServerAddress);

@@ -1,5 +1,6 @@
+import type { Turns } from "../../src/rule/registry.ts";
 import { describe, expect, test } from "vitest";
-import { checkTurns, isRepeat, isTurnOf, mostSentTurns, type Turns } from "../../src/rule/turn.ts";
+import { checkTurns, isRepeat, isTurnOf, mostSentTurns } from "../../src/rule/turn.ts";
 import { freshToken, HolderTurns } from "../../src/lease/turns.ts";
 import { fakeClock } from "../../src/testing.ts";
 

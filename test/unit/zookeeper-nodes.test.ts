@@ -5,7 +5,7 @@ import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Nodes, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes, type StoredNode } from "../../src/registries/zookeeper/records.ts";
 import { storedToken } from "../../src/rule/token.ts";
-import { readZooKeeperSettings } from "../../src/registries/zookeeper/address.ts";
+import { readZooKeeperSettings } from "../../src/registries/zookeeper/settings.ts";
 
 const token = storedToken("0123456789abcdef0123456789abcdef");
 

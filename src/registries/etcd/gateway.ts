@@ -10,7 +10,7 @@ import { Unanswered } from "../engine/operate.ts";
 import { Deadlines } from "../deadlines.ts";
 import { answerTo } from "../http-answer.ts";
 import { type ServerAddress, whereOf } from "../url.ts";
-import type { EtcdSettings } from "./address.ts";
+import type { EtcdSettings } from "./settings.ts";
 import { replyError, EtcdRefusal, silentError } from "./errors.ts";
 
 /*

@@ -6,7 +6,7 @@ import { operate } from "../engine/operate.ts";
 import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
-import { readEtcdSettings } from "./address.ts";
+import { readEtcdSettings } from "./settings.ts";
 import { silentError } from "./errors.ts";
 import { gatewayTo } from "./gateway.ts";
 import { pruneRows } from "./history.ts";

@@ -8,7 +8,7 @@ import type { ClientTls } from "../client-tls.ts";
 import { isLoopback } from "../loopback.ts";
 import type { Encryption } from "../store-kind.ts";
 import { whereOf } from "../url.ts";
-import type { KubernetesParts, KubernetesSettings } from "./address.ts";
+import type { KubernetesParts, KubernetesSettings } from "./settings.ts";
 import { noAccess, noLogin } from "./errors.ts";
 
 /*

@@ -4,7 +4,7 @@ import { noNamespace } from "../../rule/window.ts";
 import { operate } from "../engine/operate.ts";
 import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
-import { type KubernetesParts, readKubernetesSettings } from "./address.ts";
+import { type KubernetesParts, readKubernetesSettings } from "./settings.ts";
 import { ClaimMemory } from "./claim-memory.ts";
 import { clientOf } from "./client.ts";
 import { findCluster } from "./cluster.ts";

@@ -26,7 +26,7 @@ import {
   silentError,
   unreachedError,
 } from "./errors.ts";
-import { readRedisSettings, type RedisSettings } from "./address.ts";
+import { readRedisSettings, type RedisSettings } from "./settings.ts";
 
 /** What no further attempt to connect changes. */
 const hopeless: ReadonlySet<string> = new Set(["UNAUTHORIZED", "FORBIDDEN", "CONFIG_INVALID"]);

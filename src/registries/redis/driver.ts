@@ -2,7 +2,7 @@ import { type EventEmitter, once } from "node:events";
 import type { ServerAddress } from "../url.ts";
 import { driverMissing } from "../driver-missing.ts";
 import { sameTarget } from "./client.ts";
-import type { RedisSettings } from "./address.ts";
+import type { RedisSettings } from "./settings.ts";
 
 /** What a Redis answers, its texts as bytes. */
 export type RedisReply = Uint8Array | number | null | readonly RedisReply[];

@@ -4,7 +4,7 @@ import { bytesOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 import type { RedisReply } from "./driver.ts";
 import { replyError } from "./errors.ts";
-import type { RedisSettings } from "./address.ts";
+import type { RedisSettings } from "./settings.ts";
 
 const decoder = new TextDecoder();
 

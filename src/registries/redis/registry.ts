@@ -3,7 +3,7 @@ import { monotonic, systemClock } from "../../lease/clock.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import type { ServerAddress } from "../url.ts";
 import { shown, SnowleaseError, timeText } from "../../id/errors.ts";
-import type { HistoryRow, Pin, Registry, WorkerRecord } from "../../rule/registry.ts";
+import type { HistoryRow, Pin, Registry, WorkerRecord, Turns } from "../../rule/registry.ts";
 import {
   assumedLimits,
   checkLayout,
@@ -16,7 +16,7 @@ import { notNew, presentNamespace } from "../../rule/namespace.ts";
 import { checkPin, pinnedRecord } from "../../rule/pin.ts";
 import { checkSealed } from "../../rule/removal.ts";
 import { storedToken } from "../../rule/token.ts";
-import { checkTurns, mostSentTurns, type Turns } from "../../rule/turn.ts";
+import { checkTurns, mostSentTurns } from "../../rule/turn.ts";
 import { checkReset, noNamespace, released, renewed } from "../../rule/window.ts";
 import { eraMark, namespaceSecrets } from "../../rule/new-namespace.ts";
 import { checkEndable, checkEra, checkUnsealed, eraInfoOf, infoOf } from "../../rule/quarantine.ts";

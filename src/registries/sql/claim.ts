@@ -11,7 +11,7 @@ import { ensurePool, fileSome, nameAt } from "./bands.ts";
 import { Candidates, Foreigners } from "./candidates.ts";
 import { noteClaim } from "./history.ts";
 import type { SqlNamespace } from "./namespace-state.ts";
-import type { SqlSettings } from "./address.ts";
+import type { SqlSettings } from "./settings.ts";
 import { type StoredRow, storedRowOf } from "./records.ts";
 import { giveBack, restingNumbers } from "./returns.ts";
 import type { Transaction } from "./transaction.ts";

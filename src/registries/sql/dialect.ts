@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../id/errors.ts";
 import type { Durability } from "../../rule/registry.ts";
-import type { SqlSettings } from "./address.ts";
+import type { SqlSettings } from "./settings.ts";
 
 /** A value of a parameter. */
 export type SqlValue = number | string | Uint8Array | null;

@@ -6,7 +6,7 @@ import type { Dialect } from "./dialect.ts";
 import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate, within } from "../deadline.ts";
 import { SqlConnections, Unheard } from "./connections.ts";
-import { readSqlSettings, type SqlSettings } from "./address.ts";
+import { readSqlSettings, type SqlSettings } from "./settings.ts";
 import { loadMigrations, loadStatements, type Names, namesOf } from "./statements.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { Transaction } from "./transaction.ts";

@@ -5,7 +5,7 @@ import { silenceAdvice, tlsError } from "../client-tls.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
 import { Beaten } from "../engine/operate.ts";
 import type { Exchange } from "./session.ts";
-import type { ZooKeeperSettings } from "./address.ts";
+import type { ZooKeeperSettings } from "./settings.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";

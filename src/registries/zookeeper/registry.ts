@@ -8,7 +8,7 @@ import { ZooKeeperAttempt } from "./attempt.ts";
 import { openConnection } from "./connection.ts";
 import { asShown, ephemeralsOf } from "./ephemeral.ts";
 import { listClaims, pruneClaims } from "./history.ts";
-import { readZooKeeperSettings } from "./address.ts";
+import { readZooKeeperSettings } from "./settings.ts";
 import { schemaVersion, type StoredNode } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
 import { readNode, ZooKeeperStore } from "./store.ts";

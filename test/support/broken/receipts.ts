@@ -10,9 +10,9 @@ import type {
   ReleaseRequest,
   RenewRequest,
   SeparateRequest,
+  Turns,
 } from "../../../src/rule/registry.ts";
 import { storedToken } from "../../../src/rule/token.ts";
-import type { Turns } from "../../../src/rule/turn.ts";
 import { checkClaim } from "../../../src/rule/window.ts";
 import { type Fault, granting, keyOf, reset, type Wrap } from "./fault.ts";
 

@@ -1,7 +1,7 @@
 import { configInvalid } from "../../../id/errors.ts";
 import { openConnection } from "../../../registries/zookeeper/connection.ts";
 import type { ZooKeeperSession } from "../../../registries/zookeeper/session.ts";
-import { readZooKeeperSettings } from "../../../registries/zookeeper/address.ts";
+import { readZooKeeperSettings } from "../../../registries/zookeeper/settings.ts";
 import { plainAddress } from "../addresses.ts";
 import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
 
