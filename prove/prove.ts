@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { defaultLayout } from "../src/id/layout.ts";
-import { type HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
+import { HeldIntervals, readHeldIntervals } from "../src/ops/audit/interval-set.ts";
 import { clocksMissing } from "../test/support/holder.ts";
 import { check, type Incidents, type Verdict } from "./checker.ts";
 import { type ClientProgram, Crew } from "./crew.ts";
@@ -184,8 +184,22 @@ function ownClock(): number {
 }
 
 /** When each worker ID was held; undefined where the registry may have forgotten some of it. */
-export function recordOf({ registry, remembers }: Scene): ((workerId: number) => Promise<HeldIntervals>) | undefined {
-  return remembers ? (workerId) => readHeldIntervals(registry, namespace, workerId, defaultLayout) : undefined;
+export function recordOf({
+  registry,
+  remembers,
+  keptClaims,
+}: Scene): ((workerId: number) => Promise<HeldIntervals>) | undefined {
+  if (!remembers) return undefined;
+  if (keptClaims === undefined) {
+    return (workerId) => readHeldIntervals(registry, namespace, workerId, defaultLayout);
+  }
+  return async (workerId) => {
+    const rows = await registry.history(namespace, workerId);
+    const [oldest] = rows;
+    if (oldest === undefined || rows.length < keptClaims) return new HeldIntervals(rows, defaultLayout);
+    // Of the claims before that, nothing is on record any more.
+    return new HeldIntervals([{ ...oldest, continuedFrom: 0 }, ...rows], defaultLayout);
+  };
 }
 
 /** The command that does the same again. */

@@ -56,5 +56,7 @@ export interface Scene {
   readonly registry: Registry;
   /** Whether its history may be held against the IDs: it forgets nothing that it acknowledged. */
   readonly remembers: boolean;
+  /** How many of the last claims of a worker ID it keeps, where those are not all. */
+  readonly keptClaims?: number;
   remove(): Promise<void>;
 }

@@ -257,6 +257,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
     ahead: 2000,
     registry,
     remembers: true,
+    keptClaims: 32,
     remove: () => removing(registry, links, server),
   };
 }

@@ -156,7 +156,10 @@ function create(context) {
     const name = nameOf(source.value, file);
     // It loads the store where that is opened, which the rule about circles does not see.
     if (name.startsWith(own) && name === join(dirname(file), "address.ts")) {
-      return context.report({ node: source, message: `${file} may not import its address.ts, which imports the store` });
+      return context.report({
+        node: source,
+        message: `${file} may not import its address.ts, which imports the store`,
+      });
     }
     if (name.startsWith(own) || rule.allowed.some((allowed) => allowed.test(name))) return;
     context.report({ node: source, message: `${own} may not import ${name}; see the layers in scripts/layers.mjs` });

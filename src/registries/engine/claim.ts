@@ -43,7 +43,7 @@ export function* claim(
   if (record === undefined) {
     // It was granted before: the namespace in which that holds has to stand beside its record.
     const records = before && [unchanged(before.workerId, before)];
-    return { answer: { ...answer, store }, changes: records && { standing, records } };
+    return { answer: { ...answer, store }, changes: records && { standing, becomes, records } };
   }
   const after = notBefore(earliest?.(layout) ?? 0, record);
   const ended = endedRow(before, before?.until ?? 0, clock, "taken-over");

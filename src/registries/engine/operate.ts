@@ -4,7 +4,7 @@ import { type Clock, monotonic } from "../../lease/clock.ts";
 /** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
 export class Beaten extends Error {}
 
-/** This attempt itself changed what it had read: the operation reads again, at once. */
+/** What an attempt had read does not stand behind its own write, or by it: the operation reads again, at once. */
 export class Changed extends Error {}
 
 /** The answer to a write was lost: whether it was done is unknown. */

@@ -41,7 +41,8 @@ export interface Attempt {
   read(reads: readonly StoreRead[]): Promise<Answers>;
   /**
    * Where a namespace goes, it may delete a part of its records and claims, and leave the rest as it is: it is called again.
-   * @throws Beaten where anything that was read has changed, and then nothing is written; Unanswered; SnowleaseError.
+   * @throws Beaten where anything that was read has changed, and then nothing is written; Changed where it has to be decided anew behind a write;
+   *   Unanswered; SnowleaseError.
    */
   commit(changes: StoreChanges): Promise<void>;
 }

@@ -63,7 +63,10 @@ export interface Replacement {
   readonly ended?: HistoryRow | undefined;
 }
 
-/** What an operation decided. It takes effect as a whole, and only where `standing` and all records before still stand. */
+/**
+ * What an operation decided. It takes effect as a whole, and only where `standing` and all records before still stand. A store that cannot do
+ * that looks behind its writes, before it says that they are done.
+ */
 export interface StoreChanges {
   /** The very object that the store answered, also where it stays: the operation decided for what stood there. */
   readonly standing: Standing;

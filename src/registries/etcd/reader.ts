@@ -1,7 +1,7 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { Layout } from "../../id/layout.ts";
 import { byAge } from "../../rule/pool.ts";
-import type { HistoryRow } from "../../rule/registry.ts";
+import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
 import { Beaten } from "../engine/operate.ts";
@@ -222,9 +222,10 @@ export class EtcdReader implements StoreReader {
   }
 
   /** A read costs as much as all keys of its range: it is wider only where there are few. */
-  async page(after: number, limit: number): Promise<Part<Stored>> {
+  async page(after: number, limit: number, state: WorkerState | undefined): Promise<Part<Stored>> {
     const { worker } = this.#keys;
-    const most = Math.min(limit, recordPage);
+    // Few of them may be of one state.
+    const most = state === undefined ? Math.min(limit, recordPage) : recordPage;
     const rows: Stored[] = [];
     let end = Infinity;
     for (let [from, width] = [after + 1, recordPage]; from < end; [from, width] = [from + width, 4 * width]) {

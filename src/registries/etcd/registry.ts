@@ -55,7 +55,7 @@ export async function etcdRegistry(
     async prune(namespace, before) {
       let pruned = 0;
       for (let next: number | undefined = -1; next !== undefined;) {
-        const part = await readerOf(begin(), namespace, 1).page(next, Infinity);
+        const part = await readerOf(begin(), namespace, 1).page(next, Infinity, undefined);
         for (const record of part.rows) {
           pruned += await operate(store, { repeatable: true }, ({ deadline }) =>
             pruneRows(begin(deadline), keysOf(namespace), record, before),

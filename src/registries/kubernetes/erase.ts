@@ -13,7 +13,7 @@ import { notedObject, readFacts } from "./records.ts";
  *     a removal           writes the note in the place of the facts, then deletes the objects that it still finds
  *     a claim or a pin    writes a new object, then reads the facts: where the namespace is gone, it deletes the object
  *
- * So a new object stays only where its writer died or got no answer, and its write came after the removal. Nobody was
+ * So a new object stays only where its writer, or the removal, died or got no answer behind its own write. Nobody was
  * told of it: hints are never believed, and a worker ID rests until its window has passed, or is pinned. An object
  * whose labels somebody took away stays, too: no list finds it.
  */
@@ -37,6 +37,7 @@ export async function eraseSome(
     if (!isSame(await leases.get(names.facts), facts)) throw new Changed("another era began");
     return removeAll(leases, some);
   }
+  if (facts.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
   if (noted === undefined) await leases.remove(facts);
   const note = noted && (await leases.replace(facts, notedObject(names, noted, facts)));
   await removeLate(leases, names, note);

@@ -1,7 +1,7 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { byAge } from "../../rule/pool.ts";
-import type { HistoryRow } from "../../rule/registry.ts";
-import type { Stored } from "../../rule/window.ts";
+import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
+import { type Stored, stateOf } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
 import type { Part } from "../engine/port.ts";
 import { together } from "../together.ts";
@@ -17,6 +17,7 @@ export class KubernetesReader implements StoreReader {
   readonly #memory: ClaimMemory;
   readonly #options: SearchOptions;
   readonly #search: LeaseSearch;
+  readonly #records = new Map<number, Promise<Stored | undefined>>();
   #ofHost: Promise<readonly Stored[]> | undefined;
 
   constructor(objects: StoredObjects, memory: ClaimMemory, options: SearchOptions) {
@@ -28,21 +29,27 @@ export class KubernetesReader implements StoreReader {
 
   /** A claim that this client has sent before is looked for exactly. One that another client sent is found once the cache has it. */
   async byToken(token: string): Promise<Stored | undefined> {
+    if (await this.#isShut()) return undefined;
     const freshness = this.#memory.sent.get(token) === true ? "exact" : "recent";
     const [listed] = await this.#objects.withLabel(label.token, token, freshness);
     const record = listed && (await this.byId(listed.workerId));
     return record?.token === token ? record : undefined;
   }
 
+  /** As it was read first: a claim that goes on and those that have ended are in one object. */
   byId(workerId: number): Promise<Stored | undefined> {
-    return this.#objects.byId(workerId);
+    const read = this.#records.get(workerId) ?? this.#objects.byId(workerId);
+    this.#records.set(workerId, read);
+    return read;
   }
 
-  firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
+  async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
+    if (await this.#isShut()) return pool.first;
     return this.#search.firstUnused(pool, everywhere);
   }
 
-  oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
+  async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
+    if (await this.#isShut()) return [];
     return this.#search.oldest(pool, limit, everywhere);
   }
 
@@ -59,6 +66,7 @@ export class KubernetesReader implements StoreReader {
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
+    if (await this.#isShut()) return [];
     const records = await this.#objects.withLabel(label.owner, labelOf(ip), "recent");
     const own = records.filter(({ owner }) => owner === ip);
     this.#search.notePins(ip, own);
@@ -68,8 +76,11 @@ export class KubernetesReader implements StoreReader {
       .slice(0, limit);
   }
 
-  async page(after: number, limit: number): Promise<Part<Stored>> {
-    const above = (await this.#objects.list("exact")).filter(({ workerId }) => workerId > after);
+  async page(after: number, limit: number, state: WorkerState | undefined): Promise<Part<Stored>> {
+    const [records, { clock }] = await together([this.#objects.list("exact"), this.#objects.begin()]);
+    const above = records.filter((record) => {
+      return record.workerId > after && (state === undefined || stateOf(record, clock) === state);
+    });
     // The names of the objects are in another order.
     const rows = above.toSorted((a, b) => a.workerId - b.workerId).slice(0, limit);
     return { rows, next: rows.length < above.length ? rows.at(-1)?.workerId : undefined };
@@ -83,8 +94,15 @@ export class KubernetesReader implements StoreReader {
     return { rows, next: rows.length < older.length ? rows.at(-1)?.fence : undefined };
   }
 
+  /** Whether a claim finds nothing in any case: it has to wait, or it makes the namespace, and is decided anew then. */
+  async #isShut(): Promise<boolean> {
+    const { standing, clock } = await this.#objects.begin();
+    return standing.made === undefined || clock < standing.made.era.opensAt;
+  }
+
   /** The records of a host that are not pinned, by the ends of their windows. */
   async #recordsOf(pool: PoolBounds, host: string): Promise<readonly Stored[]> {
+    if (await this.#isShut()) return [];
     this.#ofHost ??= this.#objects.withLabel(label.host, labelOf(host), "recent");
     const own = (await this.#ofHost).filter(({ holder, pinned, workerId }) => {
       return holder?.host === host && pinned === undefined && isIn(pool, workerId);

@@ -78,17 +78,17 @@ export class LeaseSearch {
 
   async #guess(): Promise<UsedNumbers> {
     const { leases, names } = this.#objects;
-    const [{ standing }, object] = await together([this.#objects.begin(), leases.get(names.hints)]);
-    // Without a namespace none is used. What an earlier one left behind is seen where a number is read.
-    if (standing.made === undefined) return { source: "hints", at: 0, ends: new Map() };
     if (this.#options.races > mostGuesses) return this.#listLater(undefined);
+    const object = await leases.get(names.hints);
     const known = readHints(object);
     return known === undefined ? this.#list("recent", object) : { source: "hints", ...known };
   }
 
   /** What is known anew, where that was old. */
-  #anew(): Promise<UsedNumbers> {
-    this.#survey = this.#known().then(({ source, at }) => this.#listLater(source === "hints" ? at : undefined));
+  async #anew(): Promise<UsedNumbers> {
+    const { source, at } = await this.#known();
+    if (source !== "hints") return this.#exactly();
+    this.#survey = this.#listLater(at);
     return this.#survey;
   }
 
@@ -117,7 +117,9 @@ export class LeaseSearch {
     const { ip, found: pins } = this.#pins ?? {};
     const isMissed = ({ owner, workerId }: Stored): boolean =>
       owner !== undefined && owner === ip && pins?.has(workerId) === false;
-    if (source === "exact" && records.some(isMissed)) throw new Beaten("a number was pinned for this address");
+    // No cache ever shows one whose label somebody took away.
+    const isLate = source === "exact" && this.#options.races <= mostGuesses;
+    if (isLate && records.some(isMissed)) throw new Beaten("a number was pinned for this address");
     const found = hintsOf(records, clock);
     const known = readHints(hints);
     const isDue = known === undefined || clock - known.at >= hintPause;
@@ -176,6 +178,8 @@ export class LeaseSearch {
     const found = await this.#read(standing, [...some]);
     const records = found.filter((record) => record !== undefined && record.pinned === undefined) as readonly Stored[];
     const sorted = records.toSorted(byAge);
+    // Others were faster; that is no pool without a number whose window has passed.
+    if (isExact && passed.length > 0 && !sorted.some(isOver)) throw new Beaten("what had passed was taken");
     return [...this.#byLot(sorted.filter(isOver)), ...sorted.filter((record) => !isOver(record))];
   }
 

@@ -30,24 +30,26 @@ export class KubernetesAttempt implements Attempt {
   readonly #objects: StoredObjects;
   readonly #memory: ClaimMemory;
   readonly #reader: KubernetesReader;
-  readonly #isLook: boolean;
+  readonly #kind: AttemptOptions["kind"];
 
   constructor(objects: StoredObjects, memory: ClaimMemory, options: AttemptOptions) {
     this.#objects = objects;
     this.#memory = memory;
     this.#reader = new KubernetesReader(objects, memory, options);
-    this.#isLook = options.kind === "read";
+    this.#kind = options.kind;
   }
 
   async read(reads: readonly StoreRead[]): Promise<Answers> {
     const [{ standing, clock }, found] = await together([this.#objects.begin(), askAll(this.#reader, reads)]);
+    const answers = { standing, clock };
+    if (this.#kind === "read") return { ...answers, found };
     const { made } = standing;
     // Who is told to wait goes on with its window: a claim that this era beat must be seen, so its record is read behind the era.
     const waits = made !== undefined && clock < made.era.opensAt;
     const behind = reads.map((read, i) => (waits && read[0] === "byId" ? this.#objects.byId(read[1]) : found[i]));
-    const answers = { standing, clock, found: await together(behind) };
-    if (!this.#isLook) for (const record of this.#objects.rows.keys()) await this.#checkEra(record, standing);
-    return answers;
+    const present = await together(behind);
+    for (const record of this.#objects.rows.keys()) await this.#checkEra(record, standing);
+    return { ...answers, found: present };
   }
 
   async commit({ standing, becomes, records }: StoreChanges): Promise<void> {
@@ -79,6 +81,7 @@ export class KubernetesAttempt implements Attempt {
   async #replace({ before, after, ended }: Replacement, standing: Standing): Promise<void> {
     const { leases, names } = this.#objects;
     const row = this.#row(before);
+    // A read asks the majority: the record was seen to stand.
     if (after === before) return this.#checkSame();
     if (after === undefined) return row && leases.remove(row.object);
     const object = recordObject(names, after, row, ended);
