@@ -6,12 +6,12 @@ import { dirname, join, relative, resolve } from "node:path";
 const src = resolve(import.meta.dirname, "../src");
 
 /** What every part but the rooms of an ID's life may use. */
-const rooms = ["id/", "rule/", "lease/", "generator/", "sharing/"];
+const rooms = ["id/", "rule/", "clock.ts", "lease/", "generator/", "sharing/"];
 /** What every store may use. */
 const store = [
   "id/",
   "rule/",
-  "lease/clock.ts",
+  "clock.ts",
   "registries/*.ts",
   "registries/engine/",
   "registries/compare-and-set/",
@@ -41,17 +41,27 @@ const httpBase = ["http/problem.ts", "http/request.ts", "registries/bounded-map.
 const layers = {
   "id/": [],
   "rule/": ["id/duration.ts", "id/errors.ts", "id/pool-bounds.ts", "id/shell-word.ts", "node:crypto"],
-  "lease/": ["id/", "rule/", "node:crypto", "node:timers/promises"],
-  "generator/": ["id/", "rule/", "lease/"],
-  "sharing/": ["id/", "rule/", "lease/", "generator/", "registries/bounded-map.ts", "store-file.ts", "node:"],
+  "clock.ts": ["node:timers/promises"],
+  "lease/": ["id/", "rule/", "clock.ts", "node:crypto"],
+  "generator/": ["id/", "rule/", "clock.ts", "lease/"],
+  "sharing/": [
+    "id/",
+    "rule/",
+    "clock.ts",
+    "lease/",
+    "generator/",
+    "registries/bounded-map.ts",
+    "store-file.ts",
+    "node:",
+  ],
   "api/": ["id/", "rule/", "node:", "npm:zod"],
   "assets.ts": ["node:"],
   "store-file.ts": ["id/", "rule/", "node:"],
-  "registries/daemon/": ["api/", "id/", "rule/", "lease/clock.ts", "registries/*.ts", "store-file.ts", "node:"],
-  "registries/engine/": ["id/", "rule/", "lease/clock.ts", "registries/together.ts", "node:"],
+  "registries/daemon/": ["api/", "id/", "rule/", "clock.ts", "registries/*.ts", "store-file.ts", "node:"],
+  "registries/engine/": ["id/", "rule/", "clock.ts", "registries/together.ts", "node:"],
   "registries/compare-and-set/": ["id/", "rule/", "registries/engine/", "registries/together.ts"],
   "registries/*/": store,
-  "registries/": ["id/", "rule/", "lease/clock.ts", "node:", "npm:zod"],
+  "registries/": ["id/", "rule/", "clock.ts", "node:", "npm:zod"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],
   "config/": [...rooms, "registries/", "node:"],
   "snowlease.ts": [...rooms, "registries/", "assigners/", "config/", "node:"],
@@ -62,6 +72,7 @@ const layers = {
   "testing/": [
     "id/",
     "rule/",
+    "clock.ts",
     "lease/",
     "registries/deadline.ts",
     "registries/index.ts",
@@ -86,14 +97,14 @@ const layers = {
   "serving/": [
     "id/",
     "rule/",
-    "lease/clock.ts",
+    "clock.ts",
     "api/",
     "registries/bounded-map.ts",
     "registries/daemon/address.ts",
     "node:",
   ],
   "resp/": ["id/", "api/ids.ts", "generator/decimal-writer.ts", "ops/ids.ts", "serving/", "node:"],
-  "http/access/": ["id/", "rule/", "lease/clock.ts", "api/call.ts", ...httpBase, "node:"],
+  "http/access/": ["id/", "rule/", "clock.ts", "api/call.ts", ...httpBase, "node:"],
   "http/server/": ["id/", "http/access/", ...httpBase, "http/app.ts", "node:", "npm:"],
   "http/monitoring/": [...machinery, "ops/", ...httpBase],
   "http/routes/": [

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { pino, destination } from "pino";
 import { version } from "./assets.ts";
 import type { OptionValues } from "./config/options.ts";
-import { type Clock, systemClock } from "./lease/clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import { printableJson } from "./id/printable.ts";
 import { defaultLayout } from "./id/layout.ts";
 import { configInvalid, type ErrorCode, shown } from "./id/errors.ts";

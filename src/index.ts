@@ -12,7 +12,7 @@ export type {
   RedisClient,
   RegistryClient,
 } from "./registries/driver-client.ts";
-export { type Clock, type SleepOptions, systemClock } from "./lease/clock.ts";
+export { type Clock, type SleepOptions, systemClock } from "./clock.ts";
 export type { Duration } from "./id/duration.ts";
 export { type Encoding, type EncodingName, encodings } from "./id/encodings.ts";
 export { type ErrorCode, errorCodes, type ErrorDetails, isSnowleaseError, SnowleaseError } from "./id/errors.ts";

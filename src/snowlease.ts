@@ -10,7 +10,7 @@ import { type AssignRequest, firstOf, type WorkerIdAssigner } from "./lease/assi
 import { checkTruth } from "./id/check.ts";
 import type { Duration } from "./id/duration.ts";
 import type { ClientWithSettings, RegistryClient } from "./registries/driver-client.ts";
-import { type Clock, systemClock } from "./lease/clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import { configInvalid, isSnowleaseError, shown, SnowleaseError, timeText } from "./id/errors.ts";
 import type { Layout } from "./id/layout.ts";
 import type { PoolBounds } from "./id/pool-bounds.ts";

@@ -1,6 +1,6 @@
 import { checkInteger, refuse } from "../id/check.ts";
 import { checkDuration, type Duration } from "../id/duration.ts";
-import { longestTimer } from "../lease/clock.ts";
+import { longestTimer } from "../clock.ts";
 import { ignoreRefusal, isSnowleaseError } from "../id/errors.ts";
 import { isOver, type LeaseSnapshot } from "../lease/lease-view.ts";
 import type { Snowflake } from "./snowflake.ts";

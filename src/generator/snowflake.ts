@@ -1,5 +1,5 @@
 import { checkInteger, refuse } from "../id/check.ts";
-import { monotonic, type Clock } from "../lease/clock.ts";
+import { monotonic, type Clock } from "../clock.ts";
 import { WallGate } from "./wall-gate.ts";
 import { checkDuration, type Duration } from "../id/duration.ts";
 import { type Encoding, encodings, type EncodingName } from "../id/encodings.ts";

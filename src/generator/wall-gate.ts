@@ -1,5 +1,5 @@
 import { lowerWord, upperWord } from "../id/endianness.ts";
-import type { Clock } from "../lease/clock.ts";
+import type { Clock } from "../clock.ts";
 
 // A reading of the monotonic clock as two words: arithmetic with bigints would cost a third of a tick's first ID.
 const reading = new BigInt64Array(1);

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Hono } from "hono";
-import { systemClock } from "../lease/clock.ts";
+import { systemClock } from "../clock.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { defaultLayout } from "../id/layout.ts";
 import type { IdMaker } from "../ops/ids.ts";

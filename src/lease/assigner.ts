@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 import { isIn, type PoolBounds } from "../id/pool-bounds.ts";

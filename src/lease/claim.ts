@@ -1,4 +1,4 @@
-import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
+import { bothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "../clock.ts";
 import { asSnowleaseError, isUnanswered, SnowleaseError } from "../id/errors.ts";
 import { askInTime } from "./late-request.ts";
 import { malformedError, refusalError } from "./lease-errors.ts";

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "./clock.ts";
+import { type Clock, monotonic } from "../clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 
 /**

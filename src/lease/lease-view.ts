@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 import type { LeaseEvents } from "./events.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";

@@ -1,4 +1,4 @@
-import { bothClocks, type BothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "./clock.ts";
+import { bothClocks, type BothClocks, type Clock, jumpBetween, monotonic, stepTolerance } from "../clock.ts";
 import { checkRenewal, claimWorkerId, type Claim, giveBackUnused, type LeaseHost, type LeaseOptions } from "./claim.ts";
 import { asSnowleaseError, configInvalid, type SnowleaseError, timeText } from "../id/errors.ts";
 import { Emitter, type LeaseEvents, type LeaseFacts } from "./events.ts";

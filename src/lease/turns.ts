@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Turns } from "../rule/registry.ts";
 import { mostSentTurns } from "../rule/turn.ts";
 

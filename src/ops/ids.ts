@@ -1,4 +1,4 @@
-import { monotonic } from "../lease/clock.ts";
+import { monotonic } from "../clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../lease/clock.ts";
+import { type Clock, monotonic } from "../clock.ts";
 import { asSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import { type OperationName, requiredOperations, wrapRegistry } from "../registries/wrap.ts";

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../lease/clock.ts";
+import { type Clock, monotonic } from "../clock.ts";
 
 /** Times in ms. */
 interface SharedLookOptions {

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../lease/clock.ts";
+import { type Clock, monotonic } from "../clock.ts";
 
 /** What an answer over HTTP shows of its server's clock. */
 export interface AnswerClock {

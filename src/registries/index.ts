@@ -1,4 +1,4 @@
-import { systemClock } from "../lease/clock.ts";
+import { systemClock } from "../clock.ts";
 import { configInvalid } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import { autoPruned } from "./auto-prune.ts";

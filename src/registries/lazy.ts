@@ -1,6 +1,6 @@
 import { isEmpty, openRegistry, type RegistryAddress, storeOf } from "./index.ts";
 import type { RegistryOptions } from "./store-kind.ts";
-import { monotonic, systemClock } from "../lease/clock.ts";
+import { monotonic, systemClock } from "../clock.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 import { pinEach, unpinEach } from "./pin-batches.ts";
 import { type Registry } from "../rule/registry.ts";

@@ -1,5 +1,5 @@
 import { configInvalid, ignoreRefusal } from "../id/errors.ts";
-import { type Clock, monotonic } from "../lease/clock.ts";
+import { type Clock, monotonic } from "../clock.ts";
 import type { ClaimKey, ClaimRequest, Grant, Lost, Refusal, Registry } from "../rule/registry.ts";
 import { BoundedMap } from "./bounded-map.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../lease/clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { Grammar, Scheme, ServerParts } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../lease/clock.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 import { Layout } from "../id/layout.ts";
 import type { LeaseView, UsageTracker, LeaseState, LeaseSnapshot } from "../lease/lease.ts";

@@ -1,5 +1,5 @@
 import { configInvalid, shown } from "../id/errors.ts";
-import type { Clock } from "../lease/clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** A clock that moves only by these methods. */
 export interface FakeClock extends Clock {

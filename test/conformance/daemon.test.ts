@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { type Daemon, startDaemon } from "../../src/daemon.ts";
 import { receiptKeyFile } from "../../src/http/access/receipt-keys.ts";
 import { Receipts } from "../../src/http/access/receipts.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { daemonRegistry } from "../../src/registries/daemon/registry.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";

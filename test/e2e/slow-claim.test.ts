@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { memoryRegistry } from "../../src/registries/memory/registry.ts";
 import { Sandbox, until } from "../support/cli.ts";

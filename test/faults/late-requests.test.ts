@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Snowflake } from "../../src/generator/snowflake.ts";
 import { snowlease, type SnowleaseOptions } from "../../src/snowlease.ts";

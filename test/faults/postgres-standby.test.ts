@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import { eventually, type HolderError, HolderProcess } from "../support/holder.ts";
 import { postgresMissing, PostgresServer } from "../support/postgres.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";
 import { Snowflake } from "../../src/generator/snowflake.ts";
-import { type Clock, systemClock } from "../../src/lease/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import type { LeaseEvents } from "../../src/lease/events.ts";
 import type { ClaimKey, Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";

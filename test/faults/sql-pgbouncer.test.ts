@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
 import { Snowflake } from "../../src/generator/snowflake.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/lease/clock.ts";
+import type { Clock } from "../../src/clock.ts";
 import { type Era, firstEra, type NamespaceState, nextEra, openedEra } from "../../src/rule/era.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { decideClaim, grantOf } from "../../src/rule/pool.ts";

@@ -1,4 +1,4 @@
-import type { Clock, SleepOptions } from "../../src/lease/clock.ts";
+import type { Clock, SleepOptions } from "../../src/clock.ts";
 
 /** Numbers that depend on the seed alone (mulberry32). */
 export class Random {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { snowlease } from "../../src/snowlease.ts";
 import { javaIds } from "./java-peer.ts";
 import { Maker } from "./maker.ts";

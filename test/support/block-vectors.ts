@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/lease/clock.ts";
+import type { Clock } from "../../src/clock.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { Lease } from "../../src/lease/lease.ts";
 import { Layout } from "../../src/id/layout.ts";

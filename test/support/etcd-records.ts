@@ -1,5 +1,5 @@
 import { isIn, type PoolBounds } from "../../src/id/pool-bounds.ts";
-import { monotonic, systemClock } from "../../src/lease/clock.ts";
+import { monotonic, systemClock } from "../../src/clock.ts";
 import { readEtcdSettings } from "../../src/registries/etcd/settings.ts";
 import { gatewayTo } from "../../src/registries/etcd/gateway.ts";
 import { Keys } from "../../src/registries/etcd/keys.ts";

@@ -3,7 +3,7 @@ import type { RunOperation, StoreChanges, StoreRead, StoreView } from "../../src
 import { registryOf } from "../../src/registries/engine/registry.ts";
 import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import type { Clock } from "../../src/lease/clock.ts";
+import type { Clock } from "../../src/clock.ts";
 
 /** Rows of a list that one read answers. */
 const partLength = 2;

@@ -9,7 +9,7 @@ import { ordinalAssigner } from "../../src/assigners/ordinal.ts";
 import { propertyAssigner } from "../../src/assigners/property.ts";
 import { registryAssigner } from "../../src/assigners/registry.ts";
 import { type AssignOptions, type AssignRequest, firstOf, type WorkerIdAssigner } from "../../src/lease/assigner.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { type ErrorCode, SnowleaseError } from "../../src/id/errors.ts";
 import { Layout, layouts } from "../../src/id/layout.ts";
 import { Lease, type LeaseOptions } from "../../src/lease/lease.ts";

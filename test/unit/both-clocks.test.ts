@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bothClocks, type Clock, jumpBetween, systemClock } from "../../src/lease/clock.ts";
+import { bothClocks, type Clock, jumpBetween, systemClock } from "../../src/clock.ts";
 
 /** Clocks of a process that is stopped for `stops` ms, one after the other, each between two readings. */
 function stoppedClock(stops: readonly number[]): Clock {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { layouts } from "../../src/id/layout.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { startDaemon } from "../../src/daemon.ts";
 import { createApp } from "../../src/http/app.ts";

@@ -1,6 +1,6 @@
 import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
-import { type Clock, systemClock } from "../../src/lease/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { WallGate } from "../../src/generator/wall-gate.ts";
 
 const millisecond = 1_000_000n;

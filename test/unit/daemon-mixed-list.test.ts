@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { startDaemon } from "../../src/daemon.ts";
 import { defaultLayout, layouts } from "../../src/id/layout.ts";
 import { Lease } from "../../src/lease/lease.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { examine } from "../../src/ops/doctor/doctor.ts";
 import { listOf, parseAddress } from "../../src/registries/index.ts";
 import { lazyRegistry } from "../../src/registries/lazy.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { layouts } from "../../src/id/layout.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { type GuardName, guardNamesIn, guardText } from "../../src/registries/host-guard/guard-name.ts";
 import { type GuardedRegistry, guardedRegistry } from "../../src/registries/host-guard/guarded.ts";
 import { holderElsewhere, HostGuard } from "../../src/registries/host-guard/host-guard.ts";

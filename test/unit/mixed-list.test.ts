@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import type { Clock } from "../../src/lease/clock.ts";
+import type { Clock } from "../../src/clock.ts";
 import { AskedAddresses, type ListedRegistry, listedRegistry } from "../../src/registries/mixed-list.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { memoryRegistry } from "../../src/testing.ts";

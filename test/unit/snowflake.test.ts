@@ -1,7 +1,7 @@
 import { getEventListeners } from "node:events";
 import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { encodings, type EncodingName } from "../../src/id/encodings.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import { Layout } from "../../src/id/layout.ts";

@@ -12,7 +12,7 @@ import { registryAssigner } from "../../src/assigners/registry.ts";
 import { resolveConfig } from "../../src/config/config.ts";
 import { firstOf, type WorkerIdAssigner } from "../../src/lease/assigner.ts";
 import { type ErrorCode, SnowleaseError } from "../../src/id/errors.ts";
-import { type Clock, systemClock } from "../../src/lease/clock.ts";
+import { type Clock, systemClock } from "../../src/clock.ts";
 import { layouts } from "../../src/id/layout.ts";
 import type { Lease } from "../../src/lease/lease.ts";
 import type { Registry } from "../../src/rule/registry.ts";

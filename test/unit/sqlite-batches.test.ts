@@ -2,7 +2,7 @@ import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import type { ClaimKey, ClaimRequest, Registry, Renewal } from "../../src/rule/registry.ts";
 import { SqliteDatabase } from "../../src/registries/sqlite/database.ts";
 import { fakeClock } from "../../src/testing.ts";

@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { checkFileSystem } from "../../src/registries/sqlite/file.ts";
 import type { SqliteOptions } from "../../src/registries/sqlite/registry.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, expect, test } from "vitest";
 import { SnowleaseError } from "../../src/id/errors.ts";
-import { systemClock } from "../../src/lease/clock.ts";
+import { systemClock } from "../../src/clock.ts";
 import type { ClaimRequest, Grant, Registry, WorkerState } from "../../src/rule/registry.ts";
 import { type Stored, stateOf } from "../../src/rule/window.ts";
 import type { SqliteOptions } from "../../src/registries/sqlite/registry.ts";

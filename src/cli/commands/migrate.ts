@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { leaseDefaults, type Config } from "../../config/config.ts";
-import { systemClock } from "../../lease/clock.ts";
+import { systemClock } from "../../clock.ts";
 import {
   configInvalid,
   counted,

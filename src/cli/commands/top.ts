@@ -1,4 +1,4 @@
-import { systemClock } from "../../lease/clock.ts";
+import { systemClock } from "../../clock.ts";
 import { noNamespace } from "../../rule/window.ts";
 import { alarmsOf } from "../../ops/pool/alarms.ts";
 import { changes } from "../../ops/pool/changes.ts";

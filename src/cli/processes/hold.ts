@@ -2,7 +2,7 @@ import { lengthText } from "../../id/duration.ts";
 import { performance } from "node:perf_hooks";
 import type { Config } from "../../config/config.ts";
 import { configInvalid, SnowleaseError, timeText } from "../../id/errors.ts";
-import { bothClocks, jumpBetween, stepTolerance, systemClock } from "../../lease/clock.ts";
+import { bothClocks, jumpBetween, stepTolerance, systemClock } from "../../clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { deferConfigured } from "../settings.ts";

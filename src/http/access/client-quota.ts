@@ -1,4 +1,4 @@
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { receiptPattern } from "../../api/call.ts";
 import { ignoreRefusal, SnowleaseError } from "../../id/errors.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import { namespaceIdIn, readReceipt } from "../../rule/receipt.ts";
 import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { html } from "hono/html";
 import { readWeb } from "../../assets.ts";
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../../id/errors.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";

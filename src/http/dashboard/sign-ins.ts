@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import type { ApiRequest } from "../request.ts";
 
 /** How long a browser stays signed in, ms. */

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, systemClock } from "../../lease/clock.ts";
+import { type Clock, systemClock } from "../../clock.ts";
 import type { Log } from "../../serving/log.ts";
 
 /** What may become of a lease or a worker ID, as far as a daemon sees it. */

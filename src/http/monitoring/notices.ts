@@ -1,4 +1,4 @@
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { overdueIn } from "../../ops/pool/alarms.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { instrumentedRegistry } from "../../ops/instrumented.ts";

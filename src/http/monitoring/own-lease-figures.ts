@@ -1,5 +1,5 @@
 import { isOver } from "../../lease/lease-view.ts";
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Figures } from "./figures.ts";
 

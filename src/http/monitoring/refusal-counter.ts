@@ -1,5 +1,5 @@
 import { refusalError } from "../../lease/lease-errors.ts";
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import { type ErrorCode, isUnanswered, type SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 import type { RefusedClaims } from "../../ops/pool/alarms.ts";

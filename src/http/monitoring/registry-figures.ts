@@ -1,5 +1,5 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { bothClocks, type Clock, jumpBetween, stepTolerance } from "../../lease/clock.ts";
+import { bothClocks, type Clock, jumpBetween, stepTolerance } from "../../clock.ts";
 import { Survey } from "../../ops/pool/survey.ts";
 import { SharedLook } from "../../ops/shared-look.ts";
 import type { Pong, Registry } from "../../rule/registry.ts";

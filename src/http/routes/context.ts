@@ -1,4 +1,4 @@
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { ShareKey } from "../../ops/lending.ts";

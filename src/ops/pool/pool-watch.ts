@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import { asSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";

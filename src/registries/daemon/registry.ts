@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../../lease/clock.ts";
+import { type Clock, systemClock } from "../../clock.ts";
 import { type ErrorCode, isSnowleaseError, isUnanswered, SnowleaseError } from "../../id/errors.ts";
 import type {
   ClaimRequest,

@@ -6,7 +6,7 @@ import {
   type RequestOptions,
 } from "node:http";
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
-import { monotonic, type Clock } from "../../lease/clock.ts";
+import { monotonic, type Clock } from "../../clock.ts";
 import { configInvalid, type ErrorCode, isUnanswered, shown, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { receiptHeader, receiptPattern } from "../../api/call.ts";

@@ -1,5 +1,5 @@
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 
 /** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
 export class Beaten extends Error {}

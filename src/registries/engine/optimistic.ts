@@ -1,5 +1,5 @@
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Clock } from "../../lease/clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { together } from "../together.ts";
 import { operate, type Try, Unanswered } from "./operate.ts";

@@ -1,5 +1,5 @@
 import { createHash, randomInt } from "node:crypto";
-import { type Clock, systemClock } from "../../lease/clock.ts";
+import { type Clock, systemClock } from "../../clock.ts";
 import type { ClaimRequest, Grant, Refusal, Registry } from "../../rule/registry.ts";
 import { type FileIdentity, StoreFile } from "../../store-file.ts";
 import type { GuardName } from "./guard-name.ts";

@@ -2,7 +2,7 @@ import { Agent, type OutgoingHttpHeaders, request as requestPlain } from "node:h
 import { Agent as SecureAgent, request as requestSecure } from "node:https";
 import { z } from "zod";
 import { shown, SnowleaseError } from "../../id/errors.ts";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import { type AnswerClock, answerClock } from "../answer-clock.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { tlsError } from "../client-tls.ts";

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import type { ClientTls } from "../client-tls.ts";
 import { isLoopback } from "../loopback.ts";
 import type { Encryption } from "../store-kind.ts";

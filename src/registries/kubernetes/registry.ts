@@ -1,4 +1,4 @@
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { noNamespace } from "../../rule/window.ts";
 import { operate } from "../engine/operate.ts";

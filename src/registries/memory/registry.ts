@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../../lease/clock.ts";
+import { type Clock, systemClock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { inOneStep } from "../engine/in-one-step.ts";
 import { MemoryNamespace } from "./namespace.ts";

@@ -1,5 +1,5 @@
 import { type ServerAddress, whereOf } from "../url.ts";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { firstPause, nextPause } from "../backoff.ts";
 import { tlsError } from "../client-tls.ts";

@@ -1,4 +1,4 @@
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import { within } from "../deadline.ts";
 import { driverMissing } from "../driver-missing.ts";
 import type { RedisConnection } from "./connection.ts";

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { TooLate, within } from "../deadline.ts";
 import type { SqlConnection } from "./dialect.ts";

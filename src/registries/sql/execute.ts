@@ -1,5 +1,5 @@
 import { type ServerAddress, whereOf } from "../url.ts";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import { isSnowleaseError } from "../../id/errors.ts";
 import { tlsError } from "../client-tls.ts";
 import type { Dialect } from "./dialect.ts";

@@ -1,4 +1,4 @@
-import { type Clock, monotonic } from "../../lease/clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { SqliteTransaction, TransactionWork } from "./transaction.ts";
 

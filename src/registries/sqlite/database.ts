@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type Clock, monotonic, systemClock } from "../../lease/clock.ts";
+import { type Clock, monotonic, systemClock } from "../../clock.ts";
 import { StoreFile } from "../../store-file.ts";
 import { WriteBatches } from "./batches.ts";
 import { loadSqlite, type SqliteConnection, type SqliteDriver } from "./driver.ts";

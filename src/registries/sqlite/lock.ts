@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import type { SnowleaseError } from "../../id/errors.ts";
 import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { systemClock } from "../../lease/clock.ts";
+import { systemClock } from "../../clock.ts";
 import { alignMode } from "./file-mode.ts";
 
 /*

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { byAge } from "../../rule/pool.ts";
 import type { Registry } from "../../rule/registry.ts";

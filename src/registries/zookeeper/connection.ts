@@ -1,5 +1,5 @@
 import { type ServerAddress, whereOf } from "../url.ts";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { silenceAdvice, tlsError } from "../client-tls.ts";
 import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";

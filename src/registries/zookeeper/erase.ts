@@ -1,4 +1,4 @@
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import type { Era } from "../../rule/era.ts";
 import type { ZooKeeperAttempt } from "./attempt.ts";
 import { BeatenAt } from "./commit.ts";

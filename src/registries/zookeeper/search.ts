@@ -1,4 +1,4 @@
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Decision, decideClaim } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";

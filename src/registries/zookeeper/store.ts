@@ -1,5 +1,5 @@
 import { configInvalid } from "../../id/errors.ts";
-import { systemClock } from "../../lease/clock.ts";
+import { systemClock } from "../../clock.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { UnknownNamespace } from "../../rule/unknown-namespace.ts";
 import { operate, type Try } from "../engine/operate.ts";

@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type zookeeper from "node-zookeeper-client";
 import type { ServerAddress } from "../url.ts";
-import { monotonic, systemClock } from "../../lease/clock.ts";
+import { monotonic, systemClock } from "../../clock.ts";
 import type { ZooKeeperSettings } from "./settings.ts";
 import { codes, ConnectionLost, ReplyError } from "./errors.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
