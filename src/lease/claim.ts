@@ -17,7 +17,6 @@ export interface LeaseOptions {
   readonly pool: PoolBounds;
   /** The only accepted worker ID. Default: the registry picks one. */
   readonly workerId?: number | undefined;
-  readonly preferred?: readonly number[] | undefined;
   readonly window: number;
   /** How long a claim may wait for a free worker ID. */
   readonly claimTimeout: number;
@@ -199,7 +198,7 @@ function isWorthWaiting({ code }: SnowleaseError): boolean {
 }
 
 function claimRequest(options: LeaseOptions, token: string, clock: number): ClaimRequest {
-  const { layout, namespace, workerId, pool, preferred, holder, window, reuse, limits } = options;
+  const { layout, namespace, workerId, pool, holder, window, reuse, limits } = options;
   const { leads = false, borrows: shared } = options;
   // Recents list sequences without their rollback bits.
   const continues = layout.maxRollback === 0;
@@ -207,5 +206,5 @@ function claimRequest(options: LeaseOptions, token: string, clock: number): Clai
   const room = workerId === undefined ? Math.ceil(window / 2) : leastTicks * layout.tick;
   const lead = leads ? Math.max(0, window - room) : undefined;
   const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits, shared };
-  return { namespace, token, workerId, pool, preferred, holder, clock, ...terms };
+  return { namespace, token, workerId, pool, holder, clock, ...terms };
 }

@@ -47,10 +47,7 @@ export interface LeaseLender {
 }
 
 /** `layout` and `limits` are for a new namespace, `pool` is for each that has these worker IDs, `window` for each that allows it. */
-export interface OwnLeaseOptions extends Omit<
-  LeaseOptions,
-  "namespace" | "pool" | "workerId" | "preferred" | "onLost"
-> {
+export interface OwnLeaseOptions extends Omit<LeaseOptions, "namespace" | "pool" | "workerId" | "onLost"> {
   readonly pool?: PoolBounds | undefined;
   /** Leases at once. For one more, the one that was used the longest ago goes back, of those that no request uses. Default 100. */
   readonly most?: number | undefined;
