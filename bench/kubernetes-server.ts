@@ -8,7 +8,7 @@ import { Kubernetes } from "../test/support/kubernetes.ts";
 
 const server = await Kubernetes.start();
 const proxy = await ApiProxy.start(server);
-const verbs = ["get", "list", "create", "update", "delete"];
+const verbs = ["get", "list", "create", "patch", "update", "delete"];
 const names = process.argv.slice(2);
 server.allow(names.map((name) => ({ token: `token-of-${name}`, name, namespace: name, verbs })));
 const urlOf = (name: string, port: number): string =>
