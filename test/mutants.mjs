@@ -106,6 +106,20 @@ export const mutants = [
     to: "{ repeatable: true }",
   },
   {
+    name: "claim-that-nobody-serves",
+    row: "a claim that nobody could serve fixed layout and limits of a namespace",
+    file: "src/registries/engine/claim.ts",
+    from: "if (impossible !== undefined) {",
+    to: "if (impossible !== undefined && recall === undefined) {",
+  },
+  {
+    name: "late-window-left-out",
+    row: "`history` left out a claim whose window had ended late",
+    file: "src/registries/engine/registry.ts",
+    from: "Math.max(row.until, row.claimedAt + longest) <= from",
+    to: "row.until <= from",
+  },
+  {
     name: "bands-never-renamed",
     row: "each claim read the whole namespace after a pool was narrowed",
     file: "src/registries/bands.ts",
