@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
+import { LeaseNames } from "../../src/registries/kubernetes/objects.ts";
 import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -150,19 +151,72 @@ describe.skipIf(kubernetesMissing !== undefined)(
       if (answer.outcome !== "granted") expect(free).toBe(0);
     });
 
-    test("a namespace that is to be forgotten, and whose object a finalizer keeps there, is told of", async () => {
+    test("a namespace that is to go, and whose object a finalizer keeps there, is told of, and loses no record", async () => {
       const name = `snowlease-${namespace}-facts`;
+      await take(0);
       const object = server.object(name);
-      object.metadata.finalizers = ["example.com/held"];
-      server.putBack(object);
-      const { era = "" } = (await direct.describe(namespace)) ?? {};
-      const removal = registry.remove?.({ namespace, era, forget: true });
-      await expect(removal).rejects.toMatchObject({
-        code: "FORBIDDEN",
-        message: expect.stringContaining(name) as string,
-      });
-      server.putBack({ ...server.object(name), metadata: { ...server.object(name).metadata, finalizers: [] } });
+      server.putBack({ ...object, metadata: { ...object.metadata, finalizers: ["example.com/held"] } });
+      const refused = { code: "FORBIDDEN", message: expect.stringContaining(name) as string };
+      const removal = async (forget: boolean): Promise<void> => {
+        const { era = "" } = (await direct.describe(namespace)) ?? {};
+        await registry.remove?.({ namespace, era, forget });
+      };
+      await expect(removal(true)).rejects.toMatchObject(refused);
+      server.kubectl("delete", "lease", name, "--wait=false");
+      await expect(removal(false)).rejects.toMatchObject(refused);
+      const held = server.object(name);
+      server.putBack({ ...held, metadata: { ...held.metadata, finalizers: [] } });
       expect(await direct.describe(namespace)).toBeUndefined();
+      expect(await direct.claim(ask("other", { workerId: 0 }))).toMatchObject({ outcome: "held" });
+    });
+
+    test("a record whose labels somebody took away is no unused number", async () => {
+      await take(0, 1);
+      server.kubectl("label", "lease", `snowlease-${namespace}-worker-1`, "snowlease/worker-");
+      const answer = await registry.claim(ask("mine", { pool: { first: 0, last: 1 } }));
+      expect(answer).toMatchObject({ outcome: "exhausted" });
+      expect(await granted(registry, ask("mine", { pool: { first: 0, last: 2 } }))).toMatchObject({ workerId: 2 });
+    });
+
+    test("a number that is pinned for the claimer while it looks is no exhausted pool", async () => {
+      const pair = { first: 0, last: 1 };
+      await take(0);
+      const holder = { host: "mine", ip: "10.9.9.9", pid: 1, instance: "" };
+      const held = proxy.hold(`GET snowlease-${namespace}-worker-1`);
+      const claim = registry.claim(ask("mine", { pool: pair, holder }));
+      await held.arrived;
+      await direct.pin(namespace, 1, "its own", { ip: holder.ip });
+      held.go();
+      expect(await claim).toMatchObject({ outcome: "granted", workerId: 1 });
+    });
+
+    test("numbers whose windows have passed by the server's clock alone hide none that the claim may have", async () => {
+      const [old, size] = [45, 90];
+      const wide = { first: 0, last: size - 1 };
+      for (let workerId = 0; workerId < size; workerId++) {
+        const wish = { pool: wide, workerId, window: workerId < old ? 1000 : 4000 };
+        await granted(direct, ask(`other-${workerId}`, wish));
+      }
+      const records = await direct.workers(namespace);
+      const ends = (from: number, end: number): number[] => records.slice(from, end).map(({ until }) => until);
+      // By the claimer's clock, the windows of the second half are still open.
+      const clock = Math.max(Math.max(...ends(0, old)) + 10, Math.min(...ends(old, size)) - 500);
+      await sleep(Math.max(0, Math.max(...ends(0, size)) + 1500 - Date.now()));
+      for (let workerId = 0; workerId < old; workerId++) {
+        const held = proxy.hold(`GET snowlease-${namespace}-worker-${workerId}`);
+        void held.arrived.then(() => direct.claim(ask(`late-${workerId}`, { pool: wide, workerId }))).finally(held.go);
+      }
+      // Two claims of this client that are under way: each chooses among many numbers by lot.
+      const slow = `${namespace}_slow`;
+      await direct.init({ namespace: slow, layout: defaultLayout.fingerprint });
+      const gates = [1, 2].map(() => proxy.hold(`GET ${new LeaseNames(slow).facts}`));
+      const waiting = [1, 2].map((n) => registry.claim(ask(`slow-${n}`, { namespace: slow })));
+      await Promise.all(gates.map(({ arrived }) => arrived));
+      const answer = await registry.claim(ask("mine", { pool: wide, clock }));
+      const free = (await direct.workers(namespace)).filter(({ until }) => until <= clock);
+      for (const gate of gates) gate.go();
+      await Promise.all(waiting);
+      if (answer.outcome !== "granted") expect(free).toEqual([]);
     });
   },
 );

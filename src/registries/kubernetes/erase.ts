@@ -1,7 +1,7 @@
 import type { Era } from "../../rule/era.ts";
 import { together } from "../together.ts";
 import { Beaten, Changed } from "../engine/operate.ts";
-import { heldObject } from "./errors.ts";
+import { heldFacts, heldObject } from "./errors.ts";
 import { isSame, type Leases } from "./leases.ts";
 import type { LeaseNames, LeaseObject } from "./objects.ts";
 import { notedObject, readFacts } from "./records.ts";
@@ -31,13 +31,15 @@ export async function eraseSome(
   names: LeaseNames,
   { facts, noted }: { readonly facts: LeaseObject; readonly noted: Era | undefined },
 ): Promise<void> {
+  const { deletionTimestamp, finalizers = [] } = facts.metadata;
+  // The records of a namespace that vanishes without a note are all that keeps their windows.
+  if (deletionTimestamp !== undefined || (noted === undefined && finalizers.length > 0)) throw heldFacts(names.facts);
   const some = await erasable(leases, names);
   if (some.length > 0) {
     // Still sealed when they were read: what was written later has another version.
     if (!isSame(await leases.get(names.facts), facts)) throw new Changed("another era began");
     return removeAll(leases, some);
   }
-  if (facts.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
   if (noted === undefined) await leases.remove(facts);
   const note = noted && (await leases.replace(facts, notedObject(names, noted, facts)));
   await removeLate(leases, names, note);
@@ -70,7 +72,7 @@ async function removeAll(leases: Leases, objects: readonly LeaseObject[]): Promi
 async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
   for (let late = await erasable(leases, names); late.length > 0; late = await erasable(leases, names)) {
     const present = await leases.get(names.facts);
-    if (present?.metadata.deletionTimestamp !== undefined) throw heldObject(names.facts);
+    if (present?.metadata.deletionTimestamp !== undefined) throw heldFacts(names.facts);
     // Where a namespace was made in this place since, it may have some of them.
     if (!isSame(present, note)) return;
     await removeAll(leases, late);

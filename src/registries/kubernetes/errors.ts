@@ -123,6 +123,14 @@ export function otherSchema(name: string, stored: number, known: number): Snowle
   );
 }
 
+/** A finalizer holds the object of a namespace that has to go. */
+export function heldFacts(name: string): SnowleaseError {
+  return new SnowleaseError(
+    "FORBIDDEN",
+    `A finalizer keeps the Lease object \`${name}\` there, which has to go; take that away (metadata.finalizers), make the namespace again with \`snowlease init\` where it is gone then, and remove it.`,
+  );
+}
+
 /** A finalizer holds an object that has to go. */
 export function heldObject(name: string): SnowleaseError {
   return new SnowleaseError(

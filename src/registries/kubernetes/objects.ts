@@ -29,6 +29,7 @@ export interface LeaseObject extends LeaseContent {
     readonly uid?: string | undefined;
     /** Where it was deleted, and stays until somebody takes its finalizers away. */
     readonly deletionTimestamp?: string | undefined;
+    readonly finalizers?: readonly string[] | undefined;
   };
 }
 
@@ -45,6 +46,7 @@ export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
     resourceVersion: z.string().default(""),
     uid: z.string().optional(),
     deletionTimestamp: z.string().optional(),
+    finalizers: z.array(z.string()).optional(),
     labels: z.record(z.string(), z.string()).default({}),
     annotations: z.record(z.string(), z.string()).default({}),
   }),

@@ -32,7 +32,8 @@ export class KubernetesReader implements StoreReader {
     if (await this.#isShut()) return undefined;
     const freshness = this.#memory.sent.get(token) === true ? "exact" : "recent";
     const [listed] = await this.#objects.withLabel(label.token, token, freshness);
-    const record = listed && (await this.byId(listed.workerId));
+    // Not as it was read before: the claim may have been written in between.
+    const record = listed && (await this.#objects.byId(listed.workerId));
     return record?.token === token ? record : undefined;
   }
 
@@ -66,14 +67,18 @@ export class KubernetesReader implements StoreReader {
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
-    if (await this.#isShut()) return [];
-    const records = await this.#objects.withLabel(label.owner, labelOf(ip), "recent");
-    const own = records.filter(({ owner }) => owner === ip);
-    this.#search.notePins(ip, own);
-    return own
+    const pinned = this.#pinnedFor(ip);
+    this.#search.notePins(ip, pinned);
+    return (await pinned)
       .filter(({ workerId }) => isIn(pool, workerId))
       .toSorted(byAge)
       .slice(0, limit);
+  }
+
+  async #pinnedFor(ip: string): Promise<readonly Stored[]> {
+    if (await this.#isShut()) return [];
+    const records = await this.#objects.withLabel(label.owner, labelOf(ip), "recent");
+    return records.filter(({ owner }) => owner === ip);
   }
 
   async page(after: number, limit: number, state: WorkerState | undefined): Promise<Part<Stored>> {

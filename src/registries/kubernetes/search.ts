@@ -9,7 +9,7 @@ import type { ClaimMemory } from "./claim-memory.ts";
 import { checkThere } from "./erase.ts";
 import { hintsObject, hintsOf, type PoolHints, readHints } from "./hints.ts";
 import type { Freshness } from "./leases.ts";
-import type { LeaseObject } from "./objects.ts";
+import { label, type LeaseObject } from "./objects.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
 /** Most used worker IDs of a namespace: what a claim may have to list at once. */
@@ -37,8 +37,8 @@ export class LeaseSearch {
   readonly #memory: ClaimMemory;
   readonly #options: SearchOptions;
   #survey: Promise<UsedNumbers> | undefined;
-  /** The address whose pins were asked for, and those that were found. */
-  #pins: { readonly ip: string; readonly found: ReadonlySet<number> } | undefined;
+  /** The address whose pins were asked for, and those that a cache shows. */
+  #pins: { readonly ip: string; readonly found: Promise<readonly Stored[]> } | undefined;
 
   constructor(objects: StoredObjects, memory: ClaimMemory, options: SearchOptions) {
     this.#objects = objects;
@@ -46,9 +46,9 @@ export class LeaseSearch {
     this.#options = options;
   }
 
-  /** What a cache showed of the numbers that are pinned for an address. */
-  notePins(ip: string, found: readonly Stored[]): void {
-    this.#pins = { ip, found: new Set(found.map(({ workerId }) => workerId)) };
+  /** `found`: what a cache shows of the numbers that are pinned for an address. */
+  notePins(ip: string, found: Promise<readonly Stored[]>): void {
+    this.#pins = { ip, found };
   }
 
   /** The lowest number without a record; where others reach for it, one of the lowest few. */
@@ -114,17 +114,22 @@ export class LeaseSearch {
   /** `hints`: as they stand. */
   async #list(source: Freshness, hints: LeaseObject | undefined): Promise<UsedNumbers> {
     const [records, { standing, clock }] = await together([this.#objects.list(source), this.#objects.begin()]);
-    const { ip, found: pins } = this.#pins ?? {};
-    const isMissed = ({ owner, workerId }: Stored): boolean =>
-      owner !== undefined && owner === ip && pins?.has(workerId) === false;
-    // No cache ever shows one whose label somebody took away.
-    const isLate = source === "exact" && this.#options.races <= mostGuesses;
-    if (isLate && records.some(isMissed)) throw new Beaten("a number was pinned for this address");
+    if (source === "exact") await this.#checkPins(records);
     const found = hintsOf(records, clock);
     const known = readHints(hints);
     const isDue = known === undefined || clock - known.at >= hintPause;
     if (isDue && standing.made !== undefined) await this.#write(found, hints);
     return { source, ...found };
+  }
+
+  /** Whether a cache has shown each number that is pinned for the claimer. None ever shows one whose label somebody took away. */
+  async #checkPins(records: readonly Stored[]): Promise<void> {
+    if (this.#pins === undefined) return;
+    const { ip, found } = this.#pins;
+    const shown = new Set((await found).map(({ workerId }) => workerId));
+    const isMissed = (record: Stored): boolean =>
+      record.owner === ip && !shown.has(record.workerId) && this.#objects.hasLabel(record, label.owner);
+    if (records.some(isMissed)) throw new Beaten("a number was pinned for this address");
   }
 
   async #write(hints: PoolHints, before: LeaseObject | undefined): Promise<void> {
@@ -145,19 +150,28 @@ export class LeaseSearch {
   ): Promise<{ readonly found?: number | undefined; readonly isOld: boolean }> {
     if (survey.ends.size >= mostUsed) return { isOld: false };
     const { standing } = await this.#objects.begin();
-    const isUnused = (n: number): boolean => !survey.ends.has(n) && this.#takenUntil(survey, standing, n) === undefined;
-    const lowest: number[] = [];
-    const most = Math.max(mostRead, this.#options.spread);
-    for (let n = pool.first; n <= pool.last && lowest.length < most; n++) if (isUnused(n)) lowest.push(n);
+    /** No list shows these: somebody took their labels away. */
+    const hidden = new Set<number>();
+    const isUnused = (n: number): boolean =>
+      !survey.ends.has(n) && !hidden.has(n) && this.#takenUntil(survey, standing, n) === undefined;
     const size = pool.last - pool.first + 1;
-    const others = Array.from({ length: mostRead }, () => pool.first + Math.floor(Math.random() * size));
-    const guesses = [this.#byLot(lowest).slice(0, mostRead), lowest.length < most ? [] : others.filter(isUnused)];
-    for (const some of guesses) {
-      const records = await this.#read(standing, some);
-      const found = some.find((_, i) => records[i] === undefined);
-      if (found !== undefined) return { found, isOld: false };
+    for (;;) {
+      const lowest: number[] = [];
+      const most = Math.max(mostRead, this.#options.spread);
+      for (let n = pool.first; n <= pool.last && lowest.length < most; n++) if (isUnused(n)) lowest.push(n);
+      const others = Array.from({ length: mostRead }, () => pool.first + Math.floor(Math.random() * size));
+      const guesses = [this.#byLot(lowest).slice(0, mostRead), lowest.length < most ? [] : others.filter(isUnused)];
+      const known = hidden.size;
+      for (const some of guesses) {
+        const records = await this.#read(standing, some);
+        const found = some.find((_, i) => records[i] === undefined);
+        if (found !== undefined) return { found, isOld: false };
+        for (const record of records) {
+          if (record !== undefined && !this.#objects.hasLabel(record, label.worker)) hidden.add(record.workerId);
+        }
+      }
+      if (hidden.size === known) return { isOld: lowest.length > 0 };
     }
-    return { isOld: lowest.length > 0 };
   }
 
   /** The records of the oldest. Which of them a claim may have, its own clock decides, too: of the pool itself, the very oldest are among them. */
@@ -178,8 +192,10 @@ export class LeaseSearch {
     const found = await this.#read(standing, [...some]);
     const records = found.filter((record) => record !== undefined && record.pinned === undefined) as readonly Stored[];
     const sorted = records.toSorted(byAge);
-    // Others were faster; that is no pool without a number whose window has passed.
-    if (isExact && passed.length > 0 && !sorted.some(isOver)) throw new Beaten("what had passed was taken");
+    // Others were faster, unless one of the very oldest still stands: all others end later.
+    const oldest = new Set(first.map(({ workerId }) => workerId));
+    const stands = sorted.some((record) => isOver(record) && oldest.has(record.workerId));
+    if (isExact && passed.length > 0 && !stands) throw new Beaten("what had passed was taken");
     return [...this.#byLot(sorted.filter(isOver)), ...sorted.filter((record) => !isOver(record))];
   }
 

@@ -54,6 +54,12 @@ export class StoredObjects {
     return this.#listed(await this.leases.list(this.names.selector(name, value), freshness));
   }
 
+  /** Whether lists that select by this label show a record. */
+  hasLabel(record: Stored, name: string): boolean {
+    const labels = this.rows.get(record)?.object.metadata.labels;
+    return [...Object.keys(this.names.labels), name].every((each) => labels?.[each] !== undefined);
+  }
+
   #listed(objects: readonly LeaseObject[]): readonly Stored[] {
     return objects.flatMap((object) => {
       const row = listedRecord(this.names, object);
