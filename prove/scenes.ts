@@ -27,6 +27,7 @@ import {
   zooKeeperRestore,
 } from "./restores.ts";
 import { limits, namespace, type Restore, type Scene, type Server } from "./scene.ts";
+import { mostRows } from "../src/registries/kubernetes/records.ts";
 
 /** A kind of registry that can be put under fire. */
 export interface Stage {
@@ -257,7 +258,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
     ahead: 2000,
     registry,
     remembers: true,
-    keptClaims: 32,
+    keptClaims: mostRows,
     remove: () => removing(registry, links, server),
   };
 }

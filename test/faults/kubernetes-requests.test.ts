@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { LeaseNames } from "../../src/registries/kubernetes/objects.ts";
-import type { ClaimRequest, Registry } from "../../src/rule/registry.ts";
+import type { ClaimRequest, Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { ApiProxy } from "../support/api-proxy.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Kubernetes, kubernetesMissing, openKubernetes } from "../support/kubernetes.ts";
@@ -168,6 +168,13 @@ describe.skipIf(kubernetesMissing !== undefined)(
       server.putBack({ ...held, metadata: { ...held.metadata, finalizers: [] } });
       expect(await direct.describe(namespace)).toBeUndefined();
       expect(await direct.claim(ask("other", { workerId: 0 }))).toMatchObject({ outcome: "held" });
+      // What the refusal advises: no window that was granted comes again.
+      const [{ until }] = (await direct.workers(namespace)) as [WorkerRecord];
+      await direct.init({ namespace, layout: defaultLayout.fingerprint });
+      await removal(false);
+      const { quarantineEnd } = await direct.init({ namespace, layout: defaultLayout.fingerprint });
+      expect(quarantineEnd).toBeGreaterThanOrEqual(until);
+      expect(await direct.workers(namespace)).toEqual([]);
     });
 
     test("a record whose labels somebody took away is no unused number", async () => {

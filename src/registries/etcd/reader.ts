@@ -6,6 +6,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
 import { Beaten } from "../engine/operate.ts";
 import type { Part, Standing } from "../engine/port.ts";
+import { shuffled } from "../shuffled.ts";
 import { together } from "../together.ts";
 import { endOf, type Keys, numberIn, placeIn, slotOf, slotSize } from "./keys.ts";
 import { type EtcdRecord, readEra, readMeta, readNumber, readRecord, readRow } from "./records.ts";
@@ -330,6 +331,5 @@ function sample(slots: readonly number[]): readonly number[] {
 }
 
 function byLot<Item>(items: readonly Item[], count: number): readonly Item[] {
-  const drawn = items.map((item) => ({ item, at: Math.random() })).toSorted((a, b) => a.at - b.at);
-  return drawn.slice(0, count).map(({ item }) => item);
+  return shuffled(items).slice(0, count);
 }

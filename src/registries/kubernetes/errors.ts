@@ -127,7 +127,7 @@ export function otherSchema(name: string, stored: number, known: number): Snowle
 export function heldFacts(name: string): SnowleaseError {
   return new SnowleaseError(
     "FORBIDDEN",
-    `A finalizer keeps the Lease object \`${name}\` there, which has to go; take that away (metadata.finalizers), make the namespace again with \`snowlease init\` where it is gone then, and remove it.`,
+    `The Lease object \`${name}\` has to go, and a finalizer keeps it there; take that away (metadata.finalizers); if the namespace is gone then, make it again with \`snowlease init\`; then remove it.`,
   );
 }
 

@@ -4,10 +4,11 @@ import type { HistoryRow, WorkerState } from "../../rule/registry.ts";
 import { type Stored, stateOf } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
 import type { Part } from "../engine/port.ts";
+import { shuffled } from "../shuffled.ts";
 import { together } from "../together.ts";
 import type { ClaimMemory } from "./claim-memory.ts";
 import { label, labelOf } from "./objects.ts";
-import { LeaseSearch, type SearchOptions, shuffled } from "./search.ts";
+import { LeaseSearch, type SearchOptions } from "./search.ts";
 import { readRows } from "./records.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 

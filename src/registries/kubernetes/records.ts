@@ -28,7 +28,7 @@ import {
 export const schemaVersion = 1;
 
 /** Rows of claims that have ended, kept for each worker ID: with more of them, a list of the pool would be too large. */
-const mostRows = 32;
+export const mostRows = 32;
 /** Recents that are longer are not kept, bytes: the next holder begins behind the window instead of behind them. */
 const mostRecents = 4096;
 /** `leaseTransitions` has 32 bits. */

@@ -4,6 +4,7 @@ import type { Stored } from "../../rule/window.ts";
 import type { AttemptOptions } from "../engine/optimistic.ts";
 import { Beaten, Unanswered } from "../engine/operate.ts";
 import type { Standing } from "../engine/port.ts";
+import { shuffled } from "../shuffled.ts";
 import { together } from "../together.ts";
 import type { ClaimMemory } from "./claim-memory.ts";
 import { checkThere } from "./erase.ts";
@@ -217,11 +218,4 @@ export class LeaseSearch {
   #byLot<Item>(items: readonly Item[]): readonly Item[] {
     return this.#options.spread === 1 ? items : shuffled(items);
   }
-}
-
-export function shuffled<Item>(items: readonly Item[]): readonly Item[] {
-  return items
-    .map((item) => ({ item, at: Math.random() }))
-    .toSorted((a, b) => a.at - b.at)
-    .map(({ item }) => item);
 }

@@ -13,6 +13,7 @@ import { Beaten } from "../engine/operate.ts";
 import { foreign, numberOf, ownerPlace, poolName, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 import { ownedEntry, poolEntry, type SqlNamespace } from "./namespace-state.ts";
 import { drawVersion } from "./version.ts";
+import { shuffled } from "../shuffled.ts";
 
 /** How many numbers a search for an unused one lists: in its first batch, and at most. */
 const [page, longestPage] = [64, 16_384];
@@ -169,10 +170,6 @@ export class Candidates implements ClaimReader {
   }
 
   #shuffled(records: readonly Stored[]): readonly Stored[] {
-    if (this.#spread === 1) return records;
-    return records
-      .map((record) => ({ record, at: Math.random() }))
-      .toSorted((a, b) => a.at - b.at)
-      .map(({ record }) => record);
+    return this.#spread === 1 ? records : shuffled(records);
   }
 }

@@ -2,7 +2,7 @@ import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { look, type PoolView, byAge } from "../../rule/pool.ts";
 import type { ClaimRequest } from "../../rule/registry.ts";
 import { isFree, type Stored } from "../../rule/window.ts";
-import { shuffled } from "./lots.ts";
+import { shuffled } from "../shuffled.ts";
 import type { StoredNode } from "./records.ts";
 
 /** The records that a claim has read. The decision sees only these. */

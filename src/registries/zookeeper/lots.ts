@@ -1,4 +1,5 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { shuffled } from "../shuffled.ts";
 
 /** A random sample of a pool: up to `most` numbers. */
 export function sample({ first, last }: PoolBounds, most: number): number[] {
@@ -10,13 +11,4 @@ export function sample({ first, last }: PoolBounds, most: number): number[] {
 
 export function range(first: number, last: number): number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
-}
-
-export function shuffled<Item>(items: readonly Item[]): Item[] {
-  const all = [...items];
-  for (let i = all.length - 1; i > 0; i--) {
-    const j = Math.floor(Math.random() * (i + 1));
-    [all[i], all[j]] = [all[j] as Item, all[i] as Item];
-  }
-  return all;
 }
