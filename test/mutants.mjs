@@ -257,9 +257,9 @@ export const mutants = [
   {
     name: "zookeeper-late-unpin",
     row: "a pin or unpin that arrived late deleted the record of a number's holder in ZooKeeper",
-    file: "src/registries/zookeeper/writes.ts",
-    from: "if (before?.record.fence !== 0) return [];",
-    to: "if (before?.record.fence !== -1) return [];",
+    file: "src/registries/zookeeper/store.ts",
+    from: "const isDeleted = records.some(({ after }) => after === undefined);",
+    to: "const isDeleted = false;",
   },
   {
     name: "sqlite-key-behind",

@@ -58,7 +58,7 @@ const recordShape = {
   turn: z.string().optional(),
 };
 
-/** A record of a worker ID. A store adds what only its own records have. */
+/** A record of a worker ID. */
 export const recordFields: z.ZodType<RecordFields> = z.object(recordShape);
 
 export const rowFields: z.ZodType<HistoryRow> = z.object({
@@ -81,26 +81,24 @@ export function storedOf(fields: RecordFields): Stored {
 }
 
 /**
- * A record as JSON. `own`: what only the store's records have. `before`: the record in whose place it is put, as it was read: fields of
- * it that this version does not know are kept.
+ * A record as JSON. `before`: the record in whose place it is put, as it was read: fields of it that this version does not know are kept.
  */
 export function recordJson(
   stored: Stored,
-  own: StoredJson,
   before?: { readonly record: Stored; readonly json: StoredJson },
 ): StoredJson {
   const { recents } = stored;
   const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
-  const known = { ...stored, recents: text, ...own };
+  const known = { ...stored, recents: text };
   if (before === undefined) return known;
   // A part that did not change is written as it was read, with fields of its own that are unknown.
   const parts = (["holder", "recents", "checkpoint"] as const).filter((name) => stored[name] === before.record[name]);
   const same = parts.map((name) => [name, before.json[name]] as const);
-  return { ...unknownFields(before.json, [recordShape, own]), ...known, ...Object.fromEntries(same) };
+  return { ...unknownFields(before.json, [recordShape]), ...known, ...Object.fromEntries(same) };
 }
 
 /** The fields of an object that are in none of the `known` ones. */
-export function unknownFields(json: StoredJson, known: readonly object[]): StoredJson {
+function unknownFields(json: StoredJson, known: readonly object[]): StoredJson {
   return Object.fromEntries(
     Object.entries(json).filter(([name]) => !known.some((fields) => Object.hasOwn(fields, name))),
   );

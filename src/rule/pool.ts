@@ -33,7 +33,7 @@ export interface Decision {
   readonly answer: Grant | Refusal | Lost;
   /** The record to store; absent where nothing changes. */
   readonly store?: Stored | undefined;
-  /** The record that it replaces; of a claim that was granted before, its own. */
+  /** The record that it replaces; of a claim that was granted before, its own; the one that stands in its way. */
   readonly before?: Stored | undefined;
 }
 
@@ -128,7 +128,7 @@ export function* claimFrom(
       return { answer: { outcome: "exhausted", pool: { first: wanted, last: wanted }, clock } };
     }
     if (record === undefined || free(record)) return granted(wanted, record);
-    return { answer: refusalOf(record, request, clock, info) };
+    return { answer: refusalOf(record, request, clock, info), before: record };
   }
 
   const newest = view.newestOfHost(pool, holder.host);

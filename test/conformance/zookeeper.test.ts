@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe } from "vitest";
-import { zookeeper } from "../../src/registries/zookeeper/address.ts";
 import { lossyStore } from "../support/late-store.ts";
 import { patience } from "../support/patience.ts";
 import { runConformance } from "../support/run-conformance.ts";
@@ -23,7 +22,6 @@ describe.skipIf(source.isMissing)(source.title, () => {
       pause: sleep,
       now: Date.now,
       ...(server.own && { lossy: () => lossyStore({ url, mark, open: (other) => openZooKeeper(other, patience) }) }),
-      lacks: zookeeper.lacks,
     };
   });
 });

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import { tokenIn } from "../../src/registries/zookeeper/nodes.ts";
 import { blackHole, FaultProxy } from "../support/fault-proxy.ts";
 import { HolderProcess } from "../support/holder.ts";
-import { readTree, removeNode } from "../support/zookeeper-tree.ts";
+import { deleteAll, readTree, removeNode } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 const namespace = "orders";
@@ -120,12 +120,12 @@ describe.skipIf(zooKeeperMissing !== undefined)(
           },
           async "has the node of its session deleted"() {
             // The server may be stopped or killed meanwhile: then nothing is deleted.
-            const tree = await readTree(server?.port ?? 0, `${root}/live`).catch(() => new Map<string, string>());
-            const lives = [...tree.keys()].filter((path) => parseEphemeral(path.split("/").at(-1) ?? "") !== undefined);
+            const tree = await readTree(server?.port ?? 0, `${root}/state`).catch(() => new Map<string, string>());
+            const lives = [...tree.keys()].filter((path) => tokenIn(path.split("/").at(-1) ?? "") !== undefined);
             if (lives.length > 0) await ignored(removeNode(server?.port ?? 0, pick(lives)));
           },
           "has its record deleted": () =>
-            ignored(removeNode(server?.port ?? 0, `${root}/state/0/000000000${workerId()}`)),
+            ignored(deleteAll(server?.port ?? 0, `${root}/state/0/000000000${workerId()}`)),
         };
         for (let round = 0; round < rounds || !(await isEnough()); round++) {
           const what = pick(Object.keys(fates));

@@ -9,6 +9,7 @@ import zookeeper from "node-zookeeper-client";
 import { isSnowleaseError } from "../../src/id/errors.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { SnowleaseOptions } from "../../src/snowlease.ts";
+import { tokenIn } from "../../src/registries/zookeeper/nodes.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { cuts, loseToAnother } from "../support/cut-off.ts";
 import { failure } from "../support/failures.ts";
@@ -80,7 +81,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
   /** Every node but those of sessions and of clocks. */
   async function dump(): Promise<Map<string, string>> {
     const tree = await readTree(port, `/snowlease/${namespace}`);
-    return new Map([...tree].filter(([path]) => !path.includes("/live/")));
+    return new Map([...tree].filter(([path]) => tokenIn(path.split("/").at(-1) ?? "") === undefined));
   }
 
   async function expectAllWhole(): Promise<void> {
@@ -501,6 +502,23 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "ZooKeeper o
       const arrive = await heldBack(() => registry.unpin(namespace, 0));
       expect(await direct.unpin(namespace, 0)).toBe(true);
       await expectHeld(arrive);
+    });
+
+    test("a claim of a number that was pinned for its host, after it was unpinned and somebody has it", async () => {
+      const registry = await through();
+      await direct.init({ namespace, layout: ask().layout });
+      const owner = { ip: "10.0.0.9" };
+      await direct.pin(namespace, 0, "kept", owner);
+      await answered(() => registry.ping());
+      const holder = { host: "late", ip: owner.ip, pid: 1, instance: "" };
+      const arrive = await heldBack(() => registry.claim(ask({ workerId: 0, holder, window: 100 })));
+      expect(await direct.unpin(namespace, 0)).toBe(true);
+      const request = ask({ workerId: 0, window: 60_000 });
+      const key = keyOf(request, await granted(direct, request));
+      const before = await dump();
+      await arrive();
+      expect(await dump()).toEqual(before);
+      expect(await direct.renew({ ...key, clock: Date.now(), window: 60_000 })).toMatchObject({ outcome: "renewed" });
     });
 
     test("a pin with another reason, after the number was unpinned and somebody has it", async () => {

@@ -3,23 +3,32 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { expectFoundOut, expectRemembered } from "../support/put-back.ts";
 import { layouts } from "../../src/id/layout.ts";
+import { monotonic, systemClock } from "../../src/clock.ts";
 import { Beaten } from "../../src/registries/engine/operate.ts";
+import type { Attempt, RemoteStore } from "../../src/registries/engine/optimistic.ts";
+import type { Standing } from "../../src/registries/engine/port.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import type { ServerAddress } from "../../src/registries/url.ts";
-import { readZooKeeperSettings } from "../../src/registries/zookeeper/settings.ts";
-import { ZooKeeperAttempt } from "../../src/registries/zookeeper/attempt.ts";
-import { openConnection } from "../../src/registries/zookeeper/connection.ts";
-import { readNode, ZooKeeperStore } from "../../src/registries/zookeeper/store.ts";
+import { zooKeeperStore } from "../../src/registries/zookeeper/registry.ts";
 import type { Grant } from "../../src/rule/registry.ts";
+import type { Stored } from "../../src/rule/window.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { patience } from "../support/patience.ts";
-import { deleteAll } from "../support/zookeeper-tree.ts";
+import { deleteAll, nodeVersion } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
-async function openStore(ensemble: ZooKeeper): Promise<ZooKeeperStore> {
-  const address = parseAddress(ensemble.url()) as ServerAddress;
-  const connection = await openConnection(address, readZooKeeperSettings(address), patience);
-  return new ZooKeeperStore(connection, "");
+function openStore(ensemble: ZooKeeper): Promise<RemoteStore> {
+  return zooKeeperStore(parseAddress(ensemble.url()) as ServerAddress, { operationTimeout: patience });
+}
+
+function begin(store: RemoteStore, namespace: string): Attempt {
+  return store.attempt(namespace, { deadline: monotonic(systemClock) + patience, races: 0, kind: "renew", spread: 1 });
+}
+
+/** The record of worker 0, and what stands under the name. */
+async function read(attempt: Attempt): Promise<{ before: Stored | undefined; standing: Standing }> {
+  const { found, standing } = await attempt.read([["byId", 0]]);
+  return { before: found[0] as Stored | undefined, standing };
 }
 
 describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real server", () => {
@@ -76,25 +85,19 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
       await restarted(() => cpSync(server.data, kept, { recursive: true }));
       await claimed("alpha");
 
-      const writes: unknown[] = [];
-      await store.run(async (tried) => {
-        // Another attempt would read what stands there by then.
-        if (writes.length > 0) return;
-        const attempt = new ZooKeeperAttempt(store, "orders", tried);
-        const [before] = (await attempt.snapshot("renew", [0])).records;
-        if (before === undefined) throw new Error("there is no record");
-        await restarted(() => {
-          rmSync(server.data, { recursive: true });
-          cpSync(kept, server.data, { recursive: true });
-        });
-        await claimed("beta");
-        const nodes = store.nodes("orders");
-        const { read: present } = await store.read(nodes, (session) => readNode(session, nodes, 0));
-        expect(present).toMatchObject({ version: before.version, record: { holder: { host: "beta" } } });
-        const after = { ...before.record, until: before.record.until + 1 };
-        writes.push(await attempt.renew({ before, after }).catch((error: unknown) => error));
+      const attempt = begin(store, "orders");
+      const { before, standing } = await read(attempt);
+      if (before === undefined) throw new Error("there is no record");
+      await restarted(() => {
+        rmSync(server.data, { recursive: true });
+        cpSync(kept, server.data, { recursive: true });
       });
-      expect(writes).toEqual([expect.any(Beaten)]);
+      await claimed("beta");
+      // Both are the first write of that node.
+      expect(await nodeVersion(server.port, "/snowlease/orders/state/0/0000000000")).toBe(0);
+      const after = { ...before, until: before.until + 1 };
+      const written = attempt.commit({ standing, records: [{ workerId: 0, before, after }] });
+      await expect(written).rejects.toBeInstanceOf(Beaten);
       expect((await registry.worker("orders", 0))?.holder?.host).toBe("beta");
     },
   );
@@ -117,17 +120,16 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
     const registry = await openZooKeeper(ensemble.url());
     onTestFinished(async () => void (await Promise.all([store.close(), registry.close()])));
     const era = { era: "1-a", quarantineEnd: 1, opensAt: 1 };
+    await registry.ping();
 
     /** Notes an era; `made` comes between its read and its write. */
-    const note = (namespace: string, made: () => Promise<unknown>): Promise<unknown> =>
-      store.run(async (tried) => {
-        const attempt = new ZooKeeperAttempt(store, namespace, tried);
-        const { unknown } = await attempt.snapshot("renew", [0]);
-        await made();
-        return attempt
-          .note({ ...era, era: unknown?.noted === undefined ? "1-a" : "2-b" })
-          .catch((error: unknown) => error);
-      });
+    const note = async (namespace: string, made: () => Promise<unknown>): Promise<unknown> => {
+      const attempt = begin(store, namespace);
+      const { standing } = await read(attempt);
+      await made();
+      const noted = { ...era, era: standing.noted === undefined ? "1-a" : "2-b" };
+      return attempt.commit({ standing, becomes: { noted }, records: [] }).catch((error: unknown) => error);
+    };
     const nothing = async (): Promise<void> => undefined;
     for (const isNoted of [false, true]) {
       const namespace = isNoted ? "noted" : "new";

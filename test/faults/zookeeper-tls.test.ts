@@ -65,7 +65,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "TLS to ZooK
       const key = keyOf(request, await granted(registry, request));
       expect(await registry.renew({ ...key, clock: Date.now(), window: 60_000 })).toMatchObject({ outcome: "renewed" });
       const live = async (): Promise<number[]> =>
-        liveIn(await readTree(server?.servers[0]?.port ?? 0, `/snowlease/${namespace}/live`));
+        liveIn(await readTree(server?.servers[0]?.port ?? 0, `/snowlease/${namespace}/state`));
       expect(await live()).toEqual([0]);
       // 256 KiB of answers, in pieces as TLS makes them.
       await Promise.all(Array.from({ length: 200 }, (_, i) => registry.pin(namespace, 100 + i, "x".repeat(200))));

@@ -1,7 +1,8 @@
 import zookeeper from "node-zookeeper-client";
 import { expect } from "vitest";
 import { unusedRecord } from "../../src/rule/pin.ts";
-import { Nodes, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import type { Stored } from "../../src/rule/window.ts";
+import { Nodes, tokenIn } from "../../src/registries/zookeeper/nodes.ts";
 import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
@@ -35,6 +36,15 @@ export function nodeText(port: number, path: string): Promise<string> {
   return withDriver(port, (client) => {
     return new Promise((resolve, reject) =>
       client.getData(path, (error, data) => (error ? reject(new Error(String(error))) : resolve(String(data)))),
+    );
+  });
+}
+
+/** The version of a node: how often it was written since it was made. */
+export function nodeVersion(port: number, path: string): Promise<number> {
+  return withDriver(port, (client) => {
+    return new Promise((resolve, reject) =>
+      client.exists(path, (error, stat) => (error ? reject(new Error(String(error))) : resolve(stat.version))),
     );
   });
 }
@@ -99,15 +109,21 @@ export function makeRecords(
 ): Promise<void> {
   return withDriver(port, async (client) => {
     const nodes = new Nodes("/snowlease", namespace);
-    const folders = new Set(ids.flatMap((id) => nodes.bucketsOf(id)));
-    for (const path of folders) await called((done) => client.create(path, done)).catch(() => undefined);
-    for (let begin = 0; begin < ids.length; begin += 500) {
+    const folderOf = (path: string): string => path.slice(0, path.lastIndexOf("/"));
+    const places = ids.map((workerId) => {
+      const end = until(workerId);
+      const record = { ...unusedRecord(workerId), fence: 1, from: end - 1000, until: end, knownFrom: end - 1000 };
+      return { record, paths: [nodes.state(workerId), nodes.rows(workerId), ...nodes.indexes(record)] };
+    });
+    const slots = new Set(places.flatMap(({ paths }) => paths.map(folderOf)));
+    for (const path of [...nodes.folders, ...slots])
+      await called((done) => client.create(path, done)).catch(() => undefined);
+    for (let begin = 0; begin < places.length; begin += 100) {
       const transaction = client.transaction();
-      for (const workerId of ids.slice(begin, begin + 500)) {
-        const end = until(workerId);
-        const record = { ...unusedRecord(workerId), fence: 1, from: end - 1000, until: end, knownFrom: end - 1000 };
-        transaction.create(nodes.state(workerId), Buffer.from(recordBytes(record, false)));
-        transaction.create(nodes.rows(workerId));
+      for (const { record, paths } of places.slice(begin, begin + 100)) {
+        const [state = "", ...others] = paths;
+        transaction.create(state, Buffer.from(recordBytes(record)));
+        for (const path of others) transaction.create(path);
       }
       await called((done) => transaction.commit(done));
     }
@@ -139,14 +155,6 @@ export async function readTree(port: number, root = "/snowlease"): Promise<Map<s
   return nodes;
 }
 
-interface Told {
-  readonly workerId: number;
-  readonly fence: number;
-  readonly token?: string;
-  readonly holder?: { readonly host: string };
-  readonly sticky: boolean;
-}
-
 /** Compares the indexes of a namespace with the records: they are written together, so that they say the same whatever happened. */
 export function expectWhole(nodes: Map<string, string>, namespace = "orders"): void {
   const paths = new Nodes("/snowlease", namespace);
@@ -154,18 +162,15 @@ export function expectWhole(nodes: Map<string, string>, namespace = "orders"): v
   const below = (folder: string): string[] => [...nodes.keys()].filter((path) => path.startsWith(`${root}/${folder}/`));
   const records = below("state")
     .filter((path) => path.split("/").length === 6)
-    .map((path) => JSON.parse(nodes.get(path) ?? "") as Told);
+    .map((path) => JSON.parse(nodes.get(path) ?? "") as Stored);
   const last = (path: string): string => path.split("/").at(-1) ?? "";
 
   const tokens = below("token").map((path) => `${last(path)} ${nodes.get(path)}`);
   const held = records.flatMap(({ token, workerId }) => (token === undefined ? [] : [`${token} ${workerId}`]));
   expect(tokens.toSorted()).toEqual(held.toSorted());
 
-  const hosts = below("host").filter((path) => path.split("/").length === 6);
-  const sticky = records.flatMap(({ sticky, holder, workerId }) =>
-    sticky && holder !== undefined ? [paths.ofHost(holder.host, workerId)] : [],
-  );
-  expect(hosts.toSorted()).toEqual(sticky.toSorted());
+  const entries = ["host", "idle", "owner"].flatMap(below).filter((path) => path.split("/").length === 6);
+  expect(entries.toSorted()).toEqual(records.flatMap((record) => paths.indexes(record)).toSorted());
 
   for (const { workerId, fence, token } of records) {
     const rows = below("history").filter((path) => path.split("/")[5] === String(workerId).padStart(10, "0"));
@@ -182,5 +187,8 @@ export function expectWhole(nodes: Map<string, string>, namespace = "orders"): v
 
 /** Worker IDs whose holders' sessions live, by the nodes of these sessions. */
 export function liveIn(nodes: Map<string, string>): number[] {
-  return [...nodes.keys()].flatMap((path) => parseEphemeral(path.split("/").at(-1) ?? "")?.workerId ?? []);
+  return [...nodes.keys()].flatMap((path) => {
+    const [id, name = ""] = path.split("/").slice(-2);
+    return tokenIn(name) === undefined ? [] : [Number(id)];
+  });
 }

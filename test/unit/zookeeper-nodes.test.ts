@@ -2,8 +2,9 @@ import { describe, expect, test } from "vitest";
 import type { ServerAddress } from "../../src/registries/url.ts";
 import { parseAddress } from "../../src/registries/index.ts";
 import { isSnowleaseError } from "../../src/id/errors.ts";
-import { Nodes, numberOf, parseEphemeral } from "../../src/registries/zookeeper/nodes.ts";
+import { Nodes, numberOf, placeOf, tokenIn } from "../../src/registries/zookeeper/nodes.ts";
 import { readRecord, recordBytes, type StoredNode } from "../../src/registries/zookeeper/records.ts";
+import { unusedRecord } from "../../src/rule/pin.ts";
 import { storedToken } from "../../src/rule/token.ts";
 import { readZooKeeperSettings } from "../../src/registries/zookeeper/settings.ts";
 
@@ -22,29 +23,23 @@ describe("the name of an ephemeral node", () => {
     "2147483648",
     "4294967296",
   ])("is read whatever its sequence is: %s", (sequence) => {
-    const begin = new Nodes("/snowlease", "orders").ephemeral(7, token).split("/").at(-1);
-    expect(parseEphemeral(`${begin}${sequence}`)).toEqual({ workerId: 7, token });
-  });
-
-  test.each([4_194_303, 2_147_483_647, 4_294_967_295])("holds the worker ID %d", (workerId) => {
-    const name = `${new Nodes("/snowlease", "orders").ephemeral(workerId, token).split("/").at(-1)}0000000001`;
-    expect(parseEphemeral(name)).toEqual({ workerId, token });
+    const begin = new Nodes("/snowlease", "orders").live(7, token).split("/").at(-1);
+    expect(tokenIn(`${begin}${sequence}`)).toBe(token);
   });
 
   test.each([
     "",
-    "w7-x-1",
-    `w0000000007-${token}`,
-    `w0000000007-${token}-`,
-    `w0000000007-${token}-12`,
-    `w0000000007-${token.slice(1)}-0000000001`,
-    `x0000000007-${token}-0000000001`,
-    `w000000000a-${token}-0000000001`,
-    `w0000000007-${token}-0000000001/x`,
-    `w0000000007-${token}--`,
-    `w0000000007-${token}--00000001`,
+    "x-1",
+    token,
+    `${token}-`,
+    `${token}-12`,
+    `${token.slice(1)}-0000000001`,
+    `x${token}-0000000001`,
+    `${token}-0000000001/x`,
+    `${token}--`,
+    `${token}--00000001`,
   ])("is nobody's when it is %j", (name) => {
-    expect(parseEphemeral(name)).toBeUndefined();
+    expect(tokenIn(name)).toBeUndefined();
   });
 });
 
@@ -59,7 +54,22 @@ describe("the nodes of a namespace", () => {
 
   test("name no host as it is, and any host at all", () => {
     const nodes = new Nodes("/snowlease", "orders");
-    expect(nodes.ofHost("../a/節點", 3)).toMatch(/^\/snowlease\/orders\/host\/[0-9a-f]{32}\/0000000003$/);
+    expect(nodes.host("../a/節點")).toMatch(/^\/snowlease\/orders\/host\/[0-9a-f]{32}$/);
+  });
+
+  test("name the place of a worker ID, in the order of the ends of windows", () => {
+    const nodes = new Nodes("/snowlease", "orders");
+    const record = { ...unusedRecord(4_194_303), until: 1_790_000_000_000 };
+    const [idle = ""] = nodes.indexes(record);
+    expect(idle).toBe("/snowlease/orders/idle/4194/0001790000000000-0004194303");
+    expect(placeOf(idle.split("/").at(-1) ?? "")).toEqual({ workerId: 4_194_303, until: 1_790_000_000_000 });
+    expect(["", "x-1", "0001790000000000", "1790000000000-0004194303", "0001790000000000-x"].map(placeOf)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   test("are numbers by their names", () => {
@@ -81,8 +91,8 @@ describe("a record", () => {
 
   test("comes back as it was, recents byte for byte", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };
-    const kept = readRecord(node(recordBytes({ ...stored, recents }, true)), "/x", 7);
-    expect(kept).toMatchObject({ record: { ...stored, recents }, version: 4, sticky: true });
+    const kept = readRecord(node(recordBytes({ ...stored, recents })), "/x", 7);
+    expect(kept).toMatchObject({ record: { ...stored, recents }, version: 4 });
   });
 
   describe("that a newer version wrote", () => {
@@ -94,7 +104,6 @@ describe("a record", () => {
     const json = {
       ...whole,
       ...newer,
-      sticky: true,
       recents: { ...recents, lanes: 4 },
       holder: { ...holder, zone: "b" },
       checkpoint: { ...whole.checkpoint, era: 1 },
@@ -111,30 +120,25 @@ describe("a record", () => {
 
     test("keeps them where it is written again, also in parts that did not change", () => {
       const kept = readNewer();
-      expect(decoded(recordBytes({ ...kept.record, until: 9 }, false, kept))).toEqual({
-        ...json,
-        until: 9,
-        sticky: false,
-      });
+      expect(decoded(recordBytes({ ...kept.record, until: 9 }, kept))).toEqual({ ...json, until: 9 });
     });
 
     test("loses those of a part that is replaced or left out, and known fields that are", () => {
       const kept = readNewer();
       const other = { ...holder, host: "other" };
       const after = { ...stored, fence: 2, holder: other, checkpoint: undefined };
-      expect(decoded(recordBytes(after, false, kept))).toEqual({
+      expect(decoded(recordBytes(after, kept))).toEqual({
         ...newer,
         ...stored,
         fence: 2,
         holder: other,
-        sticky: false,
       });
     });
 
     test("keeps one with any name", () => {
       const named = JSON.parse(`{"__proto__":{"until":7},"constructor":1,"toString":2}`) as object;
       const kept = readNewer({ ...json, ...named });
-      const text = new TextDecoder().decode(recordBytes({ ...kept.record, until: 9 }, true, kept));
+      const text = new TextDecoder().decode(recordBytes({ ...kept.record, until: 9 }, kept));
       expect(text).toContain('"__proto__":{"until":7}');
       expect(JSON.parse(text)).toMatchObject({ until: 9, constructor: 1, toString: 2 });
     });
@@ -153,12 +157,12 @@ describe("a record", () => {
 
   test("with a window that is no whole number is refused", () => {
     for (const wrong of [{ until: Number.NaN }, { until: 1.5 }, { from: 1e300 }, { fence: 2 ** 53 }]) {
-      expect(() => readRecord(node(recordBytes({ ...stored, ...wrong }, true)), "/x", 7)).toThrow(/no proper record/);
+      expect(() => readRecord(node(recordBytes({ ...stored, ...wrong })), "/x", 7)).toThrow(/no proper record/);
     }
   });
 
   test("of another worker ID is refused", () => {
-    expect(() => readRecord(node(recordBytes(stored, true)), "/x", 8)).toThrow(/`\/x` the record of worker 7/);
+    expect(() => readRecord(node(recordBytes(stored)), "/x", 8)).toThrow(/`\/x` the record of worker 7/);
   });
 });
 

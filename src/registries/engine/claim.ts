@@ -6,9 +6,9 @@ import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, Grant, Lost, Refusal } from "../../rule/registry.ts";
 import { eraToNote } from "../../rule/unknown-namespace.ts";
 import { admitClaim } from "../../rule/verdict.ts";
-import { checkClaim, type Stored } from "../../rule/window.ts";
+import { checkClaim, isLive, type Stored } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
-import { type Operation, stateOf, type StoreRead, type StoreRest, unchanged } from "./port.ts";
+import { type Operation, recordAsSeen, stateOf, type StoreRead, type StoreRest, unchanged } from "./port.ts";
 
 /** `request`: as it stands now. */
 export function* claim(
@@ -38,6 +38,9 @@ export function* claim(
     return { answer: quarantineError(title, refusal), changes: becomes && { standing, becomes, records } };
   }
   const { answer, store: record, before } = yield* claimFrom(view, request, state, samples);
+  if (answer.outcome === "held" && before !== undefined) {
+    return { answer: { ...answer, live: isLive(recordAsSeen(view, before), clock) } };
+  }
   if (answer.outcome !== "granted") return { answer };
   const { store, earliest } = view;
   if (record === undefined) {

@@ -24,7 +24,7 @@ export interface Try {
 }
 
 /** The store that an operation works on. */
-interface Operated {
+export interface Operated {
   /** Names the server in errors. */
   readonly title: string;
   readonly clock: Clock;

@@ -15,7 +15,7 @@ import type {
 import { checkSealed, rememberedEra, sealedEra } from "../../rule/removal.ts";
 import { forced, forceRefusal, noNamespace } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
-import { type Operation, type Replacement, type Standing, stateOf, type StoreChanges } from "./port.ts";
+import { type Operation, recordAsSeen, type Replacement, type Standing, stateOf, type StoreChanges } from "./port.ts";
 
 /* What an operator asks. `title` names the store in errors. */
 
@@ -24,7 +24,7 @@ export function* forceRelease(request: ForceReleaseRequest): Operation<ForceRele
   const view = yield [["byId", workerId]];
   const { clock, standing } = view;
   const before = standing.made && view.byId(workerId);
-  const refusal = forceRefusal(before, request, clock);
+  const refusal = forceRefusal(before && recordAsSeen(view, before), request, clock);
   if (refusal !== undefined || before === undefined) return { answer: refusal ?? { outcome: "absent" } };
   const after = forced(before, clock, resetWindow);
   const ended = endedRow(before, after.until, clock, resetWindow ? "reset" : "forced");

@@ -2,7 +2,7 @@ import { SnowleaseError } from "../../id/errors.ts";
 import type { Clock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { together } from "../together.ts";
-import { operate, type Try, Unanswered } from "./operate.ts";
+import { operate, type Operated, type Try, Unanswered } from "./operate.ts";
 import type {
   Operation,
   OperationKind,
@@ -23,6 +23,7 @@ export interface RemoteStore extends StoreRest {
   readonly operationTimeout: number;
   /** Whether one commit may pin many worker IDs. */
   readonly pinsTogether: boolean;
+  readonly ready?: Operated["ready"];
   /** The error at the deadline, where an answer is missing. */
   readonly silent: (cause: Unanswered) => SnowleaseError;
   attempt(namespace: string, how: AttemptOptions): Attempt;
@@ -48,7 +49,7 @@ export interface Attempt {
 }
 
 /** What reads found. */
-export interface Answers extends Pick<StoreView, "clock" | "standing"> {
+export interface Answers extends Pick<StoreView, "clock" | "standing" | "isGone"> {
   /** In the order of the reads. */
   readonly found: readonly unknown[];
 }
@@ -108,9 +109,9 @@ async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): P
   let next = operation.next();
   while (next.done !== true) {
     const reads = next.value;
-    const answers = await attempt.read(reads);
-    for (const [i, read] of reads.entries()) found.set(JSON.stringify(read), answers.found[i]);
-    next = operation.next({ ...answeredReads(found), clock: answers.clock, standing: answers.standing });
+    const { found: answers, ...rest } = await attempt.read(reads);
+    for (const [i, read] of reads.entries()) found.set(JSON.stringify(read), answers[i]);
+    next = operation.next({ ...answeredReads(found), ...rest });
   }
   return next.value;
 }

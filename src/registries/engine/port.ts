@@ -45,6 +45,8 @@ export interface StoreView extends StoreReads {
   readonly store?: GrantingStore | undefined;
   /** No window of a namespace with this layout begins before this time, Unix ms. Absent: 0. */
   readonly earliest?: ((layout: string) => number) | undefined;
+  /** Whether the session of a record's holder has ended: then its claim may end early. Absent where no session is seen. */
+  readonly isGone?: ((record: Stored) => boolean) | undefined;
   /**
    * Refuses the store's clock for a namespace with this tolerance, where it is known to be wrong. Absent where that cannot be told.
    * @throws SnowleaseError CLOCK_SKEW
@@ -98,8 +100,11 @@ interface Circumstances {
   readonly sent: readonly StoreChanges[];
 }
 
-/** `once`: where the answer to its changes is lost, it is not attempted again, because it would undo what others did since. */
-export type OperationKind = "read" | "claim" | "write" | "once";
+/**
+ * `claim`, `renew`: of a holder, whose session lives. `once`: where the answer to its changes is lost, it is not attempted again, because it
+ * would undo what others did since.
+ */
+export type OperationKind = "read" | "claim" | "renew" | "write" | "once";
 
 /** How a store runs an operation. */
 export type RunOperation = <Answer>(
@@ -122,6 +127,11 @@ export interface StoreRest extends Pick<
    * its record. `isDone`: none is left to delete.
    */
   prune(namespace: string, before: number): Promise<{ readonly pruned: number; readonly isDone: boolean }>;
+}
+
+/** A record as people see it: with its claim ended where the session of its holder has ended. */
+export function recordAsSeen({ isGone }: Pick<StoreView, "isGone">, record: Stored): Stored {
+  return isGone?.(record) === true ? { ...record, token: undefined } : record;
 }
 
 /** The namespace as the rule sees it. */

@@ -9,7 +9,7 @@ import { presentRow } from "./history.ts";
 import { release, renew } from "./holder.ts";
 import { describe, init, look, receiptKey } from "./namespace.ts";
 import { endQuarantine, erase, forceRelease, pinAll, seal, separate, unpinAll } from "./operator.ts";
-import type { Part, RunOperation, StoreRead, StoreRest, StoreView } from "./port.ts";
+import { type Part, recordAsSeen, type RunOperation, type StoreRead, type StoreRest, type StoreView } from "./port.ts";
 
 /** Rows that one answer lists at most. */
 const longestPage = 10_000;
@@ -49,7 +49,7 @@ export function registryOf(
     receiptKey: (namespace) => run(namespace, "read", receiptKey),
 
     claim: (request) => run(request.namespace, "claim", ({ waited }) => claim(present(request, waited), store)),
-    renew: (request) => run(request.namespace, "write", ({ waited }) => renew(present(request, waited), title)),
+    renew: (request) => run(request.namespace, "renew", ({ waited }) => renew(present(request, waited), title)),
     release: (request) => run(request.namespace, "write", ({ waited }) => release(present(request, waited), title)),
 
     forceRelease: (request) => run(request.namespace, "once", () => forceRelease(request)),
@@ -69,7 +69,7 @@ export function registryOf(
     worker: (namespace, workerId) =>
       lookUp(namespace, [["byId", workerId]], (view) => {
         const record = view.byId(workerId);
-        return record && shownRecord(record, view.clock);
+        return record && shownRecord(recordAsSeen(view, record), view.clock);
       }),
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
@@ -78,7 +78,7 @@ export function registryOf(
       return partByPart<WorkerRecord>(after, limit, (next, left) =>
         lookUp(namespace, [["page", next, left, state]], (view) => {
           const part = view.page(next, left, state);
-          const rows = part.rows.map((record) => shownRecord(record, view.clock));
+          const rows = part.rows.map((record) => shownRecord(recordAsSeen(view, record), view.clock));
           return { rows: rows.filter((record) => state === undefined || record.state === state), next: part.next };
         }),
       );

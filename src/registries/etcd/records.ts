@@ -53,7 +53,7 @@ export function readMeta(entry: Entry): NewNamespace {
 
 /** `before`: the record in whose place it is put. */
 export function recordText(stored: Stored, before: EtcdRecord | undefined): string {
-  return JSON.stringify(recordJson(stored, {}, before));
+  return JSON.stringify(recordJson(stored, before));
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */

@@ -101,7 +101,7 @@ export function recordObject(
     [label.owner]: owner === undefined ? undefined : labelOf(owner),
   };
   const made = objectOf(names.worker(workerId), labels, before?.object, {
-    [annotation.record]: recordJson(kept, {}, before),
+    [annotation.record]: recordJson(kept, before),
     ...(history && { [annotation.history]: history }),
   });
   return { ...made, spec: shownTo(kept, before?.object) };

@@ -8,9 +8,6 @@ export const zookeeper: StoreKind<"zookeeper", ServerParts> = {
   aliases: { zk: "zookeeper" },
   grammar: servers,
   claimMakesNamespace: "at once",
-  lacks: {
-    "oldest-first": "ZooKeeper has no ordered index: a claim takes the oldest of a few numbers that no process holds",
-  },
   parameters,
   open: async (address, options) => (await import("./registry.ts")).zooKeeperRegistry(address, options),
 };

@@ -1,86 +1,88 @@
 import { createHash } from "node:crypto";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
+import type { Stored } from "../../rule/window.ts";
 
 /*
- * The nodes of a registry. A node that is listed has at most 1,000 children, unless one host or one worker ID makes more of them: a
- * list of 40,000 names is longer than a server sends. Only a removal lists the others, too.
+ * The nodes of a registry.
  *
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
- *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version; made last
- *                         /era                      the present era; each write of a record expects its version. Without `meta`: the era
- *                                                   that is noted for a namespace which does not exist: src/rule/unknown-namespace.ts
- *                         /state/BUCKET/ID          the record of a worker ID
- *                         /live/BUCKET/wID-TOKEN-SEQUENCE   ephemeral: its holder's session lives
- *                         /rest/BUCKET              until when its idle numbers rest: see rests.ts
- *                         /history/BUCKET/ID/FENCE  a claim that has ended
+ *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version, era: each write expects its version. Without a
+ *                                                   layout: the era that is noted for a namespace which does not exist
+ *                         /state/SLOT/ID            the record of a worker ID
+ *                         /state/SLOT/ID/TOKEN-SEQUENCE   ephemeral: its holder's session lives
+ *                         /idle/SLOT/UNTIL-ID       a worker ID that is not pinned, by the end of its window
+ *                         /owner/ADDRESS/UNTIL-ID   a worker ID that is pinned for this address
+ *                         /host/HOST/ID             a worker ID that is not pinned, and whose last holder ran on this host
  *                         /token/TOKEN              the worker ID that this token holds
- *                         /host/HOST/ID             a worker ID whose last holder ran on this host
- *                         /owner/ADDRESS/ID         a worker ID that is pinned for this address
- *                         /next/FIRST-LAST          of this pool, all numbers below this one have a record
- *                         /next                     itself written with each record without a claim: see guardUnused
+ *                         /history/SLOT/ID/FENCE    a claim that has ended
+ *                         /next/FIRST-LAST          of this pool, numbers below this one had a record: a search begins here
  *
- * TOKEN, HOST and ADDRESS are hashes. The token itself is not stored.
+ * TOKEN, HOST and ADDRESS are hashes. The token itself is not stored. A SLOT is 1,000 numbers: a server sends a list as a whole.
  */
 
-/** Worker IDs of one bucket. */
-export const bucketSize = 1000;
+/** The numbers of a slot. */
+export const slotSize = 1000;
+
+/** The slot of a worker ID. */
+export function slotOf(workerId: number): number {
+  return Math.floor(workerId / slotSize);
+}
+
+/** The slots of a pool. */
+export function slotsIn({ first, last }: PoolBounds): readonly number[] {
+  return Array.from({ length: slotOf(last) - slotOf(first) + 1 }, (_, i) => slotOf(first) + i);
+}
+
+/** Where a worker ID stands in an index. */
+export interface IndexPlace {
+  readonly workerId: number;
+  /** The end of its window, Unix ms. */
+  readonly until: number;
+}
 
 /** The paths of the nodes of one namespace. */
 export class Nodes {
   readonly namespace: string;
   readonly root: string;
   readonly meta: string;
-  readonly era: string;
-  /** The nodes that exist before the first claim, parents before children. */
+  /** The parent of the places where searches begin. */
+  readonly searches: string;
+  /** The parents of all other nodes. */
   readonly folders: readonly string[];
-  /** The parent of the hints. */
-  readonly hints: string;
-  /** The parent of the buckets of records. */
-  readonly buckets: string;
 
   /** `base`: the node above all namespaces. */
   constructor(base: string, namespace: string) {
     this.namespace = namespace;
     this.root = `${base}/${namespace}`;
     this.meta = `${this.root}/meta`;
-    this.era = `${this.root}/era`;
-    const folders = ["state", "live", "rest", "history", "token", "host", "owner", "next"];
-    this.folders = [this.root, ...folders.map((name) => `${this.root}/${name}`)];
-    this.hints = `${this.root}/next`;
-    this.buckets = `${this.root}/state`;
+    this.searches = `${this.root}/next`;
+    const names = ["state", "idle", "owner", "host", "token", "history", "next"];
+    this.folders = names.map((name) => `${this.root}/${name}`);
   }
 
-  readonly state = (workerId: number): string => `${this.root}/state/${placeOf(workerId)}`;
-  readonly states = (bucket: number): string => `${this.root}/state/${bucket}`;
-  /** The beginning of the path of an ephemeral node; the server adds the sequence. */
-  readonly ephemeral = (workerId: number, token: string): string =>
-    `${this.ephemerals(bucketOf(workerId))}/w${padded(workerId)}-${token}-`;
-  readonly ephemerals = (bucket: number): string => `${this.root}/live/${bucket}`;
-  readonly rest = (bucket: number): string => `${this.root}/rest/${bucket}`;
-  /** The parent of the history rows of a worker ID. */
-  readonly rows = (workerId: number): string => `${this.root}/history/${placeOf(workerId)}`;
-  readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
-  readonly token = (token: string): string => `${this.root}/token/${token}`;
-  readonly host = (host: string): string => `${this.root}/host/${hashOf(host)}`;
-  readonly ofHost = (host: string, workerId: number): string => `${this.host(host)}/${padded(workerId)}`;
-  /** The parent of the worker IDs that are pinned for an address. */
+  readonly states = (slot: number): string => `${this.root}/state/${slot}`;
+  readonly state = (workerId: number): string => `${this.states(slotOf(workerId))}/${padded(workerId)}`;
+  readonly idle = (slot: number): string => `${this.root}/idle/${slot}`;
   readonly owner = (ip: string): string => `${this.root}/owner/${hashOf(ip)}`;
-  readonly ofOwner = (ip: string, workerId: number): string => `${this.owner(ip)}/${padded(workerId)}`;
-  readonly hint = ({ first, last }: PoolBounds): string => `${this.hints}/${first}-${last}`;
-  /** The buckets of a worker ID. */
-  readonly bucketsOf = (workerId: number): readonly string[] =>
-    ["state", "live", "history"].map((name) => `${this.root}/${name}/${bucketOf(workerId)}`);
+  readonly host = (host: string): string => `${this.root}/host/${hashOf(host)}`;
+  readonly token = (token: string): string => `${this.root}/token/${token}`;
+  /** The beginning of the path of an ephemeral node; the server adds the sequence. */
+  readonly live = (workerId: number, token: string): string => `${this.state(workerId)}/${token}-`;
+  /** The parent of the history rows of a worker ID. */
+  readonly rows = (workerId: number): string => `${this.root}/history/${slotOf(workerId)}/${padded(workerId)}`;
+  readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
+  readonly next = ({ first, last }: PoolBounds): string => `${this.searches}/${first}-${last}`;
+
+  /** The nodes by which claims find a record. */
+  indexes({ workerId, until, pinned, owner, holder }: Stored): readonly string[] {
+    const place = `${String(until).padStart(16, "0")}-${padded(workerId)}`;
+    if (pinned !== undefined) return owner === undefined ? [] : [`${this.owner(owner)}/${place}`];
+    const idle = `${this.idle(slotOf(workerId))}/${place}`;
+    return holder === undefined ? [idle] : [idle, `${this.host(holder.host)}/${padded(workerId)}`];
+  }
 }
 
-export function bucketOf(workerId: number): number {
-  return Math.floor(workerId / bucketSize);
-}
-
-function placeOf(workerId: number): string {
-  return `${bucketOf(workerId)}/${padded(workerId)}`;
-}
-
-/** The stored form of a host's name: 128 bits of its SHA-256. */
+/** The stored form of a name: 128 bits of its SHA-256. */
 function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
@@ -95,16 +97,17 @@ export function numberOf(name: string): number | undefined {
   return /^\d{10,16}$/.test(name) && padded(number) === name ? number : undefined;
 }
 
-/**
- * Reads the name of an ephemeral node; undefined for a name that Snowlease did not give. `token`: the hash of the holder's token. It ends in a signed counter of 32 bits, padded
- * to ten characters: 2,147,483,647 is followed by -2147483648, and so on up to -000000001. The counter does not even give an order.
- */
-export function parseEphemeral(name: string): { readonly workerId: number; readonly token: string } | undefined {
-  const [, workerId, token] = /^w(\d{10,16})-([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
-  return workerId === undefined || token === undefined ? undefined : { workerId: Number(workerId), token };
+/** The place in a node's name; undefined for a name that Snowlease did not give. */
+export function placeOf(name: string): IndexPlace | undefined {
+  const [, until, workerId] = /^(\d{16})-(\d{10,16})$/.exec(name) ?? [];
+  return until === undefined ? undefined : { until: Number(until), workerId: Number(workerId) };
 }
 
-/** The worker IDs of a pool that belong to a bucket. */
-export function boundsIn(bucket: number, { first, last }: PoolBounds): PoolBounds {
-  return { first: Math.max(first, bucket * bucketSize), last: Math.min(last, (bucket + 1) * bucketSize - 1) };
+/**
+ * The token in the name of an ephemeral node: the hash of the holder's; undefined for a name that Snowlease did not give. It ends in a signed
+ * counter of 32 bits, padded to ten characters: 2,147,483,647 is followed by -2147483648, and so on up to -000000001.
+ */
+export function tokenIn(name: string): string | undefined {
+  const [, token] = /^([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];
+  return token;
 }

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { HistoryRow } from "../../rule/registry.ts";
-import type { Era } from "../../rule/era.ts";
-import type { NamespaceInfo } from "../../rule/limits.ts";
 import type { Stored } from "../../rule/window.ts";
+import type { Standing } from "../engine/port.ts";
 import {
   eraFields,
   type StoredJson,
@@ -11,106 +10,70 @@ import {
   recordJson,
   rowFields,
   storedOf,
-  unknownFields,
 } from "../record-json.ts";
-import type { NewNamespace } from "../../rule/new-namespace.ts";
-import type { VersionedRecord } from "../compare-and-set/store.ts";
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
 /** The version of the nodes: of their paths, and of their data. A field that older versions may ignore, but keep, does not change it. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
-const record = z.intersection(recordFields, z.object({ sticky: z.boolean() }));
-
-const rest = z.object({ first: z.int(), last: z.int(), until: z.int(), removed: z.int() });
-
-/** A note about the idle numbers of a bucket, from `first` to `last`. */
-export interface Rest {
-  readonly first: number;
-  readonly last: number;
-  /** None of them comes free before, Unix ms. */
-  readonly until: number;
-  /** How many ephemeral nodes of the bucket had been removed by then. */
-  readonly removed: number;
-}
+const version = z.object({ schema: z.int() });
+const namespaceFields = z.intersection(metaFields, eraFields);
 
 /** A record as a node. Its token is a hash of the holder's token. */
-export interface StoredNode extends VersionedRecord {
+export interface StoredNode {
+  readonly record: Stored;
   /** The node's version, which the next write expects. */
   readonly version: number;
-  /** Whether the host of the last holder has a node that names this worker ID. */
-  readonly sticky: boolean;
   /** The node's data as it was read. */
   readonly json: StoredJson;
 }
 
-/** `Registry.receiptKey` lies beside what people may see. `before`: as in `eraBytes`. */
-export function metaBytes({ info, receiptKey }: NewNamespace, before?: Node): Uint8Array {
-  const known = { schema: schemaVersion, ...info, receiptKey };
-  const unknown = before === undefined ? {} : (readJson(before, "meta") as StoredJson);
-  return jsonBytes({ ...unknown, ...known });
+/**
+ * What stands under a name. `before`: a node in whose place it is put, and which holds the same kind: fields of it that this version does not
+ * know are kept.
+ */
+export function standingBytes({ made, noted }: Standing, before?: Node): Uint8Array {
+  const unknown = before && (readJson(before, "meta") as StoredJson);
+  const known = made === undefined ? noted : { ...made.info, receiptKey: made.receiptKey, ...made.era };
+  return jsonBytes({ ...unknown, schema: schemaVersion, ...known });
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE */
-export function readMeta(node: Node, path: string): { readonly info: NamespaceInfo; readonly receiptKey: string } {
-  const { schema, receiptKey, ...info } = read(metaFields, node, path);
-  if (schema !== schemaVersion) throw otherSchema(path, schema, schemaVersion);
-  return { info, receiptKey };
-}
-
-/** `before`: the node in whose place it is put. Fields of it that this version does not know are kept. */
-export function eraBytes(stored: Era, before?: Node): Uint8Array {
-  const { era, quarantineEnd, opensAt } = stored;
-  const known = { era, quarantineEnd, opensAt };
-  const unknown = before && unknownFields(readJson(before, "era") as StoredJson, [known]);
-  return jsonBytes({ ...unknown, ...known });
-}
-
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE; also for a node that an operator deleted: with it, a quarantine may be gone. */
-export function readEra(node: Node | undefined, path: string): Era {
-  if (node === undefined) throw foreignNode(path, "nothing");
-  return read(eraFields, node, path);
+export function readStanding(node: Node, path: string): Standing {
+  const json = readJson(node, path);
+  const { schema: stored } = checked(version, json, path);
+  if (stored !== schemaVersion) throw otherSchema(path, stored, schemaVersion);
+  // Only a namespace has a layout.
+  if (!Object.hasOwn(json as StoredJson, "layout")) return { noted: checked(eraFields, json, path) };
+  const { schema: _, receiptKey, era, quarantineEnd, opensAt, ...info } = checked(namespaceFields, json, path);
+  return { made: { info, era: { era, quarantineEnd, opensAt }, receiptKey } };
 }
 
 /** `before`: the record in whose place it is put. */
-export function recordBytes(stored: Stored, sticky: boolean, before?: StoredNode): Uint8Array {
-  return jsonBytes(recordJson(stored, { sticky }, before));
+export function recordBytes(stored: Stored, before?: StoredNode): Uint8Array {
+  return jsonBytes(recordJson(stored, before));
 }
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
 export function readRecord(node: Node, path: string, workerId: number): StoredNode {
   const json = readJson(node, path);
-  const { sticky, ...fields } = checked(record, json, path);
+  const fields = checked(recordFields, json, path);
   if (fields.workerId !== workerId) throw foreignNode(path, `the record of worker ${fields.workerId}`);
-  const { version } = node;
-  return { record: storedOf(fields), version, sticky, json: json as StoredJson };
+  return { record: storedOf(fields), version: node.version, json: json as StoredJson };
 }
 
 export function readRow(node: Node, path: string): HistoryRow {
-  return read(rowFields, node, path);
-}
-
-/** Undefined for an empty note, and for one of another version. */
-export function readRest({ data }: Node): Rest | undefined {
-  try {
-    return rest.safeParse(JSON.parse(new TextDecoder().decode(data))).data;
-  } catch {
-    return undefined;
-  }
+  return checked(rowFields, readJson(node, path), path);
 }
 
 export function readNumber(node: Node, path: string): number {
-  return read(z.int(), node, path);
+  return checked(z.int(), readJson(node, path), path);
 }
 
 /** A value as a node's data. */
 export function jsonBytes(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
-}
-
-function read<Value>(schema: z.ZodType<Value>, node: Node, path: string): Value {
-  return checked(schema, readJson(node, path), path);
 }
 
 function readJson({ data }: Node, path: string): unknown {

@@ -1,92 +1,139 @@
-import { presentNamespace } from "../../rule/namespace.ts";
+import { systemClock } from "../../clock.ts";
+import { configInvalid } from "../../id/errors.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { shownRecord } from "../../rule/window.ts";
+import { Changed, operate } from "../engine/operate.ts";
+import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
+import { together } from "../together.ts";
 import type { ServerAddress } from "../url.ts";
-import { compareAndSetRegistry } from "../compare-and-set/registry.ts";
-import { ZooKeeperAttempt } from "./attempt.ts";
 import { openConnection } from "./connection.ts";
-import { asShown, ephemeralsOf } from "./ephemeral.ts";
-import { listClaims, pruneClaims } from "./history.ts";
-import { readZooKeeperSettings } from "./settings.ts";
-import { schemaVersion, type StoredNode } from "./records.ts";
+import { OwnEphemerals } from "./ephemerals.ts";
+import { silentError } from "./errors.ts";
+import { pruneRows } from "./history.ts";
+import { Nodes } from "./nodes.ts";
+import { ZooKeeperReader } from "./reader.ts";
+import { schemaVersion } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
-import { readNode, ZooKeeperStore } from "./store.ts";
-import { pagesOf } from "./workers.ts";
+import type { Exchange, ZooKeeperSession } from "./session.ts";
+import { readZooKeeperSettings } from "./settings.ts";
+import { ZooKeeperAttempt } from "./store.ts";
 
 const durability =
   "Acknowledged writes survive as long as a majority of the ensemble's disks does: a majority has each on disk before it is acknowledged (unless forceSync is off); holds across partitions.";
 
 /**
- * A registry in ZooKeeper. A claim takes three or four round trips, any other operation two. It connects at the first operation.
+ * A registry in ZooKeeper: `zooKeeperStore`.
+ * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
+ */
+export async function zooKeeperRegistry(
+  address: ServerAddress,
+  options: Pick<RegistryOptions, "operationTimeout">,
+): Promise<Registry> {
+  return optimistic(await zooKeeperStore(address, options));
+}
+
+/**
+ * A store in ZooKeeper. A claim takes two to four round trips, any other operation two. It connects at the first operation.
  *
  * The clock is the leader's: each operation begins with a write to one node, and the leader's time of this write is the time of the
  * operation. Because of this write, the reads behind it see everything that was acknowledged before. A new leader with another clock
  * is a step of the registry's clock: it only decides how soon a number is used again.
  *
- * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
+ * @throws SnowleaseError as `zooKeeperRegistry`.
  */
-export async function zooKeeperRegistry(
+export async function zooKeeperStore(
   address: ServerAddress,
   { operationTimeout }: Pick<RegistryOptions, "operationTimeout">,
-): Promise<Registry> {
+): Promise<RemoteStore> {
   const settings = readZooKeeperSettings(address);
   const connection = await openConnection(address, settings, operationTimeout);
-  const store = new ZooKeeperStore(connection, settings.chroot);
+  const { where } = connection;
+  const ephemerals = new OwnEphemerals(connection);
+  const title = `ZooKeeper ${where}`;
+  /** The node above all namespaces, and the one that each operation writes for the clock. */
+  const base = `${settings.chroot}/snowlease`;
+  const clockNode = `${base}/.clock`;
 
-  const registry = compareAndSetRegistry<StoredNode>({
-    kind: "zookeeper",
-    title: `ZooKeeper ${connection.where}`,
-    pinsTogether: false,
+  /** Writes the node of the clock. Returns the leader's time of that write. */
+  async function touch(session: ZooKeeperSession): Promise<number> {
+    const found = await session.touch(clockNode);
+    if (found !== undefined) return found;
+    const [, , made] = await together([session.create(base), session.create(clockNode), session.touch(clockNode)]);
+    // What was read meanwhile may be older.
+    if (made !== undefined) throw new Changed("the node of the clock was made");
+    throw configInvalid(
+      `${title} has no node \`${settings.chroot}\`, which the registry URL names: create it, or correct the URL.`,
+    );
+  }
 
-    attempt: (namespace, options, work) =>
-      store.run((tried) => work(new ZooKeeperAttempt(store, namespace, tried)), options),
+  const nodesOf = (namespace: string): Nodes => new Nodes(base, namespace);
+  const readerOf = (namespace: string, spread = 1, shows = false): ZooKeeperReader =>
+    new ZooKeeperReader(nodesOf(namespace), { spread, shows, touch });
+  /** An operation of the store itself. */
+  const run = <Answer>(work: (exchange: Exchange) => Promise<Answer>): Promise<Answer> =>
+    operate(store, { repeatable: true }, ({ deadline }) => work(connection.exchanges(deadline)));
 
-    async *pages(namespace, { after = -1, state }) {
-      // Every program that takes worker IDs here keeps a window.
-      if (state === "foreign") return;
-      for await (const page of pagesOf(store, namespace, after)) yield page.map(({ shown }) => shown);
-    },
-
-    async worker(namespace, workerId) {
-      const nodes = store.nodes(namespace);
-      const { clock, read } = await store.read(nodes, (session) =>
-        Promise.all([readNode(session, nodes, workerId), ephemeralsOf(session, nodes, workerId)]),
-      );
-      const [node, ephemerals] = read;
-      return node && shownRecord(asShown(node.record, ephemerals), clock);
-    },
-
-    history: (namespace, workerId, range = {}) =>
-      store.run(async ({ exchange }) => {
-        const nodes = store.nodes(namespace);
-        const { read: node } = await store.begin(exchange, nodes, (session) => readNode(session, nodes, workerId));
-        return node === undefined ? [] : listClaims(exchange, nodes, node.record, range);
+  const reading = <Answer>(
+    namespace: string,
+    work: (reader: ZooKeeperReader, session: ZooKeeperSession) => Promise<Answer>,
+  ): Promise<Answer> =>
+    run((exchange) =>
+      exchange(async (session) => {
+        const reader = readerOf(namespace);
+        await reader.begin(session);
+        return work(reader, session);
       }),
+    );
+
+  const store: RemoteStore = {
+    kind: "zookeeper",
+    title,
+    clock: systemClock,
+    operationTimeout,
+    samples: true,
+    pinsTogether: false,
+    ready: connection.ready,
+    silent: (cause) => silentError(where, operationTimeout, true, cause),
+
+    attempt(namespace, { deadline, kind, spread }) {
+      return new ZooKeeperAttempt({
+        exchange: connection.exchanges(deadline),
+        nodes: nodesOf(namespace),
+        reader: readerOf(namespace, spread, kind !== "write" && kind !== "renew"),
+        ephemerals,
+        kind,
+        halt: deadline - operationTimeout / 2,
+      });
+    },
 
     async prune(namespace, before) {
-      await presentNamespace(registry, namespace);
-      const nodes = store.nodes(namespace);
       let pruned = 0;
-      for await (const page of pagesOf(store, namespace, -1)) {
-        for (const { record } of page) {
-          pruned += await store.run(({ exchange }) => pruneClaims(exchange, nodes, record, before));
+      for (let next: number | undefined = -1; next !== undefined;) {
+        const after: number = next;
+        const part = await reading(namespace, (reader) => reader.page(after, Infinity));
+        for (const record of part.rows) {
+          pruned += await reading(namespace, (reader, session) =>
+            pruneRows(session, nodesOf(namespace), reader, { record, before }),
+          );
         }
+        next = part.next;
       }
-      return pruned;
+      return { pruned, isDone: true };
     },
 
-    rehearse: (namespace) => store.run(({ exchange }) => rehearse(exchange, store.nodes(namespace))),
+    rehearse: (namespace) => run((exchange) => rehearse(exchange, nodesOf(namespace))),
 
     scope: async () => {
       const nodes = settings.chroot === "" ? "the root" : `the node \`${settings.chroot}\``;
-      return `all who use ${nodes} of ZooKeeper ${connection.where}`;
+      return `all who use ${nodes} of ${title}`;
     },
 
-    ping: () =>
-      store.run(async ({ exchange }) => ({ clock: await store.now(exchange), durability, schema: schemaVersion })),
+    ping: () => run(async (exchange) => ({ clock: await exchange(touch), durability, schema: schemaVersion })),
 
-    close: () => store.close(),
-  });
-  return registry;
+    async close() {
+      ephemerals.close();
+      await connection.close();
+    },
+  };
+  return store;
 }

@@ -1,22 +1,24 @@
-import { bucketSize, type Nodes } from "./nodes.ts";
+import { noNamespace } from "../../rule/window.ts";
+import type { Nodes } from "./nodes.ts";
 import type { Exchange, Write } from "./session.ts";
 
 /** Sends what a claim and a renewal write, in a transaction that the server checks and then refuses: none of it ever takes effect. */
-export async function rehearse(exchange: Exchange, nodes: Nodes): Promise<void> {
+export async function rehearse(exchange: Exchange, { namespace, root, meta, folders }: Nodes): Promise<void> {
   const name = `rehearsal-${crypto.randomUUID()}`;
   const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
   await exchange(async (session) => {
-    const writes = nodes.folders.map(made);
-    const [bucket] = (await session.list(nodes.buckets)) ?? [];
-    if (bucket !== undefined) {
-      writes.push(...nodes.bucketsOf(Number(bucket) * bucketSize).map(made));
-      const folder = nodes.states(Number(bucket));
-      const [record] = (await session.list(folder)) ?? [];
-      const path = `${folder}/${record}`;
-      const node = await session.get(path);
-      if (node !== undefined) writes.push({ op: "set", path, ...node });
-    }
+    const stands = await session.get(meta);
+    if (stands === undefined) throw noNamespace(namespace);
+    const below = async (path: string): Promise<readonly string[]> =>
+      ((await session.list(path)) ?? []).map((child) => `${path}/${child}`);
+    const there = (await below(root)).filter((path) => folders.includes(path));
+    const writes: Write[] = [{ op: "set", path: meta, ...stands }, ...[root, ...there].map(made)];
+    const [slot] = await below(`${root}/state`);
+    const [record] = slot === undefined ? [] : await below(slot);
+    const node = record === undefined ? undefined : await session.get(record);
+    if (slot !== undefined) writes.push(made(slot));
+    if (record !== undefined && node !== undefined) writes.push({ op: "set", path: record, ...node });
     // One of the nodes a second time: the server always refuses that.
-    await session.commit([...writes, made(nodes.root)]);
+    await session.commit([...writes, made(root)]);
   });
 }

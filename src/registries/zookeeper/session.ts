@@ -3,14 +3,14 @@ export type Write =
   | {
       readonly op: "create";
       readonly path: string;
-      readonly data?: Uint8Array;
+      readonly data?: Uint8Array | undefined;
       /** The node ends with the session, and the server adds a sequence to its name. */
       readonly ephemeral?: true;
       /** Where the node exists, another writer was faster. Without this, an existing node is as good. */
       readonly contested?: true;
     }
   | { readonly op: "set"; readonly path: string; readonly data: Uint8Array; readonly version: number }
-  | { readonly op: "remove"; readonly path: string; readonly version?: number }
+  | { readonly op: "remove"; readonly path: string; readonly version?: number | undefined }
   /** Changes nothing: expects this version of the node, or any. */
   | { readonly op: "check"; readonly path: string; readonly version?: number };
 
@@ -21,12 +21,17 @@ export interface Node {
 }
 
 /** How many children a node has. */
-export interface ChildCounts {
+interface ChildCounts {
   readonly present: number;
   /** How many there ever were: the number of the next sequential one. */
   readonly created: number;
-  readonly removed: number;
 }
+
+/** What became of a transaction: the paths that its creations made, by the places of the writes; or the write that did not find what it expected. */
+type Committed =
+  | { readonly made: readonly (string | undefined)[]; readonly failed?: undefined }
+  /** `code`: the server's. */
+  | { readonly failed: number; readonly code: number };
 
 /** Calls over one connection. The server does them in their order: a read sees the writes before it. A missing node is undefined. */
 export interface ZooKeeperSession {
@@ -40,12 +45,12 @@ export interface ZooKeeperSession {
   touch(path: string): Promise<number | undefined>;
   /** False where the node exists, or its parent is missing. */
   create(path: string, data?: Uint8Array): Promise<boolean>;
-  /** False where the node has another version, or does not exist. */
-  set(path: string, data: Uint8Array, version: number): Promise<boolean>;
+  /** Whatever it held. False where it does not exist. */
+  set(path: string, data: Uint8Array): Promise<boolean>;
   /** False where there is no such node, or it has children. */
   remove(path: string): Promise<boolean>;
-  /** All writes or none. Undefined when they were done; otherwise the write that did not find what it expected, and the server's code. */
-  commit(writes: readonly Write[]): Promise<{ readonly failed: number; readonly code: number } | undefined>;
+  /** All writes or none. */
+  commit(writes: readonly Write[]): Promise<Committed>;
 }
 
 /** Makes calls within an operation's deadline. `calls` makes all of them before it awaits one. */

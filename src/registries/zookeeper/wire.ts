@@ -213,7 +213,7 @@ export class Wire {
         const [stat] = (await call<[zookeeper.Stat | null]>((done) => client.exists(path, done))) ?? [];
         if (!stat) return undefined;
         const { numChildren: present, cversion: changes } = stat;
-        return { present, created: (changes + present) / 2, removed: (changes - present) / 2 };
+        return { present, created: (changes + present) / 2 };
       },
 
       async touch(path) {
@@ -225,8 +225,7 @@ export class Wire {
       create: (path, data) =>
         succeeds((done) => client.create(path, Buffer.from(data ?? []), acl, PERSISTENT, done), nodeExists, noNode),
 
-      set: (path, data, version) =>
-        succeeds((done) => client.setData(path, Buffer.from(data), version, done), badVersion, noNode),
+      set: (path, data) => succeeds((done) => client.setData(path, Buffer.from(data), -1, done), noNode),
 
       remove: (path) => succeeds((done) => client.remove(path, -1, done), noNode, notEmpty),
 
@@ -253,10 +252,10 @@ export class Wire {
       added.version = version;
     }
     return new Promise((resolve, reject) => {
-      transaction.commit((error, results: readonly { readonly err?: number }[] | undefined) => {
-        const failed = results?.findIndex(({ err }) => err !== undefined && err !== 0) ?? -1;
-        const code = results?.[failed]?.err;
-        if (!error) resolve(undefined);
+      transaction.commit((error, results: readonly { readonly err?: number; readonly path?: string }[] = []) => {
+        const failed = results.findIndex(({ err }) => err !== undefined && err !== 0);
+        const code = results[failed]?.err;
+        if (!error) resolve({ made: results.map(({ path }) => path) });
         else if (code !== undefined && refusals.has(code)) resolve({ failed, code });
         else reject(failureOf(error));
       });

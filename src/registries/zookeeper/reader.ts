@@ -1,0 +1,381 @@
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
+import { isSnowleaseError } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import { byAge } from "../../rule/pool.ts";
+import type { HistoryRow } from "../../rule/registry.ts";
+import type { Stored } from "../../rule/window.ts";
+import type { StoreReader } from "../engine/optimistic.ts";
+import type { Part, Standing } from "../engine/port.ts";
+import { shuffled } from "../shuffled.ts";
+import { together } from "../together.ts";
+import { type Nodes, numberOf, type IndexPlace, placeOf, slotOf, slotsIn, slotSize, tokenIn } from "./nodes.ts";
+import { jsonBytes, readNumber, readRecord, readRow, readStanding, type StoredNode } from "./records.ts";
+import type { Node, ZooKeeperSession } from "./session.ts";
+
+/** A claim looks at all of so few slots at once; of more at so many by lot. */
+const fewSlots = 4;
+/** A search for an unused number looks at all of so few at once; in a larger pool it begins where the last one ended. */
+const shortSearch = 2;
+/** Slots that are listed at once, and slots whose records are counted at once. */
+const [listedTogether, countedTogether] = [16, 1000];
+/** Of so few numbers of a host a claim reads all records. */
+const fewOwn = 16;
+/** How many used numbers a search passes before it moves the place where the next one begins. */
+const longestPassed = 32;
+/** Of the places in many slots so many stay in mind: the oldest. */
+const mostPlaces = 1000;
+/** Records, and rows of history, that are read at once. */
+const [recordPage, rowPage] = [200, 100];
+
+/** What stands under the name, as its node has it. */
+export interface Beginning {
+  readonly standing: Standing;
+  /** The leader's clock, Unix ms. */
+  readonly clock: number;
+  readonly node: Node | undefined;
+}
+
+/** How an attempt reads. */
+interface ReaderOptions {
+  /** Among how many equally good worker IDs to choose by lot. */
+  readonly spread: number;
+  /** Whether records show whether the sessions of their holders live. */
+  readonly shows: boolean;
+  /** Writes the node of the clock. Returns the leader's time of that write, Unix ms. */
+  readonly touch: (session: ZooKeeperSession) => Promise<number>;
+}
+
+/** The reads of one attempt on the nodes of a namespace. */
+export class ZooKeeperReader implements StoreReader {
+  /** The records that were read, as their nodes have them. */
+  readonly rows: Map<Stored, StoredNode> = new Map();
+  /** The nodes of tokens that were read. */
+  readonly tokens: Map<string, Node> = new Map();
+  /** Lists whose parents do not exist. */
+  readonly missing: Set<string> = new Set();
+  /** The next search for an unused number shall begin elsewhere: stored with the claim. */
+  next: { readonly path: string; readonly data: Uint8Array; readonly isNew: boolean } | undefined;
+  readonly #nodes: Nodes;
+  readonly #options: ReaderOptions;
+  #open: ZooKeeperSession | undefined;
+  #begun: Promise<Beginning> | undefined;
+  /** Records whose holders' sessions have ended. */
+  readonly #gone = new Set<Stored>();
+  /** What is known of all numbers of the pool: that none is unused, and the oldest records. */
+  #isFull = false;
+  #oldest: readonly Stored[] | undefined;
+  #own: Promise<readonly Stored[]> | undefined;
+
+  constructor(nodes: Nodes, options: ReaderOptions) {
+    this.#nodes = nodes;
+    this.#options = options;
+  }
+
+  /** What stands under the name: as it was read first, in the session that all further reads use. */
+  begin(session: ZooKeeperSession): Promise<Beginning> {
+    this.#open = session;
+    this.#begun ??= this.#begin();
+    return this.#begun;
+  }
+
+  async #begin(): Promise<Beginning> {
+    const { meta } = this.#nodes;
+    // Behind that write, no read is older.
+    const [clock, node] = await together([this.#options.touch(this.#session), this.#session.get(meta)]);
+    return { standing: node === undefined ? {} : readStanding(node, meta), clock, node };
+  }
+
+  get #session(): ZooKeeperSession {
+    if (this.#open === undefined) throw new Error("a read before its session");
+    return this.#open;
+  }
+
+  /** Whether the session of this record's holder has ended. */
+  readonly isGone = (record: Stored): boolean => this.#gone.has(record);
+
+  async byToken(token: string): Promise<Stored | undefined> {
+    const path = this.#nodes.token(token);
+    const node = await this.#session.get(path);
+    if (node === undefined) return undefined;
+    this.tokens.set(token, node);
+    const record = await this.#record(readNumber(node, path), this.#options.shows);
+    return record?.token === token ? record : undefined;
+  }
+
+  async byId(workerId: number): Promise<Stored | undefined> {
+    if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
+    return this.#record(workerId, this.#options.shows);
+  }
+
+  /** Of the lowest few one by lot, where other claims reach for them. */
+  async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
+    const slots = slotsIn(pool);
+    if (everywhere === true) return this.#isFull ? undefined : this.#overlooked(pool);
+    if (slots.length <= shortSearch) {
+      const unused = await this.#unusedIn(slots, pool);
+      this.#isFull = unused.length === 0;
+      return this.#oneOf(unused);
+    }
+    const next = await this.#session.get(this.#nodes.next(pool));
+    const begin = Math.max(pool.first, next === undefined ? 0 : readNumber(next, this.#nodes.next(pool)));
+    let unused: readonly number[] = [];
+    for (const some of widening(slotOf(begin), slotOf(pool.last))) {
+      unused = await this.#unusedIn(some, { first: begin, last: pool.last });
+      if (unused.length > 0) break;
+    }
+    const lowest = unused[0] ?? pool.last + 1;
+    this.#isFull = lowest > pool.last && begin === pool.first;
+    const isFar = lowest - begin >= longestPassed || (lowest > pool.last && lowest > begin);
+    if (isFar) this.#beginAt(pool, lowest, next === undefined);
+    return this.#oneOf(unused);
+  }
+
+  /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
+  async #overlooked(pool: PoolBounds): Promise<number | undefined> {
+    const { states, next: nextOf } = this.#nodes;
+    const next = await this.#session.get(nextOf(pool));
+    const slots = slotsIn(pool);
+    for (let i = 0; i < slots.length; i += countedTogether) {
+      const some = slots.slice(i, i + countedTogether);
+      const counts = await together(some.map((slot) => this.#session.count(states(slot))));
+      const open = some.filter((slot, at) => !isWhole(slot, pool) || (counts[at]?.present ?? 0) < slotSize);
+      for (let at = 0; at < open.length; at += listedTogether) {
+        const unused = await this.#unusedIn(open.slice(at, at + listedTogether), pool);
+        const [lowest] = unused;
+        if (lowest === undefined) continue;
+        this.#beginAt(pool, lowest, next === undefined);
+        return this.#oneOf(unused);
+      }
+    }
+    // A claim that finds nothing commits nothing.
+    this.#beginAt(pool, pool.last + 1, next === undefined);
+    await this.storeNext(this.#session);
+    return undefined;
+  }
+
+  /** The numbers of these slots without a record, in ascending order. */
+  async #unusedIn(slots: readonly number[], pool: PoolBounds): Promise<readonly number[]> {
+    const lists = await together(slots.map((slot) => this.#list(this.#nodes.states(slot))));
+    return slots.flatMap((slot, i) => {
+      const used = new Set(lists[i]?.map(numberOf));
+      return numbersOf(slot, pool).filter((id) => !used.has(id));
+    });
+  }
+
+  /** One of the first few, by lot. */
+  #oneOf(numbers: readonly number[]): number | undefined {
+    const some = numbers.slice(0, this.#options.spread);
+    return some[Math.floor(Math.random() * some.length)];
+  }
+
+  #beginAt(pool: PoolBounds, number: number, isNew: boolean): void {
+    this.next = { path: this.#nodes.next(pool), data: jsonBytes(number), isNew };
+  }
+
+  /** Stores where the next search shall begin. */
+  async storeNext(session: ZooKeeperSession): Promise<void> {
+    if (this.next === undefined) return;
+    const { path, data, isNew } = this.next;
+    const folder = isNew ? session.create(this.#nodes.searches) : undefined;
+    await together([folder, isNew ? session.create(path, data) : session.set(path, data)]);
+  }
+
+  /** Of a large pool the oldest of some slots by lot. */
+  async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
+    if (everywhere === true && this.#oldest !== undefined) return this.#oldest;
+    const all = slotsIn(pool);
+    const slots = everywhere === true || all.length <= fewSlots ? all : sample(all);
+    const isOver = await this.#passed();
+    let oldest: readonly IndexPlace[] = [];
+    for (let i = 0; i < slots.length; i += listedTogether) {
+      const some = slots.slice(i, i + listedTogether);
+      const found = await together(some.map((slot) => this.#placesIn(this.#nodes.idle(slot), pool)));
+      const places = found.flat().toSorted(byAge);
+      const over = await this.#firstOver(places.filter(isOver));
+      if (over !== undefined) return [over];
+      oldest = [...oldest, ...places].toSorted(byAge).slice(0, mostPlaces);
+    }
+    const { spread } = this.#options;
+    if (everywhere !== true && spread > 1) return this.#recordsAt(shuffled(oldest.slice(0, spread)), limit);
+    const records = await this.#recordsAt(oldest, limit);
+    if (slots.length === all.length) this.#oldest = records;
+    return records;
+  }
+
+  /** One whose window has passed, where these places say so. Where other claims reach for them, by lot. */
+  async #firstOver(places: readonly IndexPlace[]): Promise<Stored | undefined> {
+    const { spread } = this.#options;
+    const first = [...shuffled(places.slice(0, spread)), ...places.slice(spread)];
+    const isOver = await this.#passed();
+    return (await this.#recordsAt(first, 1)).find(isOver);
+  }
+
+  async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
+    const own = await this.#ofHost(pool, host);
+    const isOver = await this.#passed();
+    const first = this.#options.spread > 1 ? shuffled(own.filter(isOver)) : [];
+    return [...first, ...own.filter((record) => !first.includes(record))].slice(0, limit);
+  }
+
+  async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
+    return (await this.#ofHost(pool, host)).at(-1);
+  }
+
+  /** The records of a host, the oldest first: all of them, or some. */
+  #ofHost(pool: PoolBounds, host: string): Promise<readonly Stored[]> {
+    this.#own ??= this.#readOwn(pool, host);
+    return this.#own;
+  }
+
+  async #readOwn(pool: PoolBounds, host: string): Promise<readonly Stored[]> {
+    const records = await this.#readable(await this.#idsOfHost(pool, host));
+    return records.filter(({ pinned, holder }) => pinned === undefined && holder?.host === host).toSorted(byAge);
+  }
+
+  /** All of them; or the oldest and the newest in some slots. */
+  async #idsOfHost(pool: PoolBounds, host: string): Promise<readonly number[]> {
+    const names = await this.#list(this.#nodes.host(host));
+    const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
+    if (ids.length <= fewOwn) return ids;
+    const slots = shuffled([...new Set(ids.map(slotOf))]).slice(0, fewSlots);
+    const lists = await together(slots.map((slot) => this.#placesIn(this.#nodes.idle(slot), pool)));
+    const own = new Set(ids);
+    const places = lists.flat().filter(({ workerId }) => own.has(workerId));
+    const byUntil = places.toSorted(byAge).map(({ workerId }) => workerId);
+    return [...byUntil.slice(0, fewOwn), ...byUntil.slice(fewOwn).slice(-1)];
+  }
+
+  async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
+    const places = await this.#placesIn(this.#nodes.owner(ip), pool);
+    return this.#recordsAt(places.toSorted(byAge), limit);
+  }
+
+  async page(after: number, limit: number): Promise<Part<Stored>> {
+    const { standing } = await this.begin(this.#session);
+    if (standing.made === undefined) return { rows: [], next: undefined };
+    const last = slotOf(Layout.parse(standing.made.info.layout).pool.last);
+    for (const slots of widening(slotOf(after + 1), last)) {
+      const lists = await together(slots.map((slot) => this.#list(this.#nodes.states(slot))));
+      const ids = lists.flatMap((names, i) => {
+        const own = names.flatMap((name) => numberOf(name) ?? []);
+        return own.filter((id) => slotOf(id) === slots[i] && id > after).toSorted((a, b) => a - b);
+      });
+      const some = ids.slice(0, Math.min(limit, recordPage));
+      const found = await together(some.map((id) => this.#record(id, this.#options.shows)));
+      const rows = found.filter((record) => record !== undefined);
+      if (rows.length > 0) return { rows, next: some.at(-1) };
+    }
+    return { rows: [], next: undefined };
+  }
+
+  /**
+   * Fences mostly rise by one, so rows are found by their names: a list of them may be long. They are listed only where none is found so:
+   * they were pruned, an operator deleted some, or the fence jumped.
+   */
+  async ended(workerId: number, before: number, limit: number): Promise<Part<HistoryRow>> {
+    const record = await this.byId(workerId);
+    for (let fence = Math.min(before - 1, record?.fence ?? 0); fence > 0;) {
+      const most = Math.min(limit, rowPage, fence);
+      const paths = Array.from({ length: most }, (_, i) => this.#nodes.row(workerId, fence - i));
+      const found = await together(paths.map((path) => this.#session.get(path)));
+      const rows = found.flatMap((node, i) => (node === undefined ? [] : [readRow(node, paths[i] ?? "")]));
+      const next = fence - most + 1;
+      if (rows.length > 0) return { rows, next: next > 1 ? next : undefined };
+      fence = await this.highestRow(workerId, next);
+    }
+    return { rows: [], next: undefined };
+  }
+
+  /** The highest fence of a row below this one; 0 where there is none. */
+  async highestRow(workerId: number, before: number = Infinity): Promise<number> {
+    const fences = (await this.#list(this.#nodes.rows(workerId))).map((name) => numberOf(name) ?? 0);
+    return Math.max(0, ...fences.filter((fence) => fence < before));
+  }
+
+  async #list(path: string): Promise<readonly string[]> {
+    const names = await this.#session.list(path);
+    if (names === undefined) this.missing.add(path);
+    return names ?? [];
+  }
+
+  /** The places of a pool in a part of an index. */
+  async #placesIn(path: string, pool: PoolBounds): Promise<readonly IndexPlace[]> {
+    const places = (await this.#list(path)).flatMap((name) => placeOf(name) ?? []);
+    return places.filter(({ workerId }) => isIn(pool, workerId));
+  }
+
+  /** Whether a window has passed by the clock of each claimer that is admitted. */
+  async #passed(): Promise<(place: IndexPlace) => boolean> {
+    const { standing, clock } = await this.begin(this.#session);
+    const skew = standing.made?.info.maxClockSkew ?? Infinity;
+    return ({ until }) => until <= clock - skew;
+  }
+
+  /** The records at the first of these places. A place that does not fit its record hides none: an operator deleted that by hand. */
+  async #recordsAt(places: readonly IndexPlace[], limit: number): Promise<readonly Stored[]> {
+    const [fits, others]: [Stored[], Stored[]] = [[], []];
+    for (let at = 0, width = limit; at < places.length && fits.length < limit; at += width, width *= 2) {
+      const some = places.slice(at, at + width);
+      const untils = new Map(some.map(({ workerId, until }) => [workerId, until]));
+      const records = await this.#readable([...untils.keys()]);
+      for (const record of records) (untils.get(record.workerId) === record.until ? fits : others).push(record);
+    }
+    return [...fits, ...others].slice(0, limit);
+  }
+
+  /** These records, without those that Snowlease did not write: a claim by number, or a list, reports them. */
+  async #readable(ids: readonly number[]): Promise<readonly Stored[]> {
+    const read = async (id: number): Promise<Stored | undefined> => {
+      try {
+        return await this.#record(id, false);
+      } catch (error) {
+        if (!isSnowleaseError(error, "SCHEMA_INCOMPATIBLE")) throw error;
+        return undefined;
+      }
+    };
+    return (await together(ids.map(read))).filter((record) => record !== undefined);
+  }
+
+  /** `shows`: whether to see whether the session of its holder lives. */
+  async #record(workerId: number, shows: boolean): Promise<Stored | undefined> {
+    const path = this.#nodes.state(workerId);
+    // The session behind the record: one that began in between must not look as if it had ended.
+    const [node, names] = await together([this.#session.get(path), shows ? this.#session.list(path) : undefined]);
+    if (node === undefined) return undefined;
+    const row = readRecord(node, path, workerId);
+    const { record } = row;
+    this.rows.set(record, row);
+    if (shows && record.token !== undefined && !names?.some((name) => tokenIn(name) === record.token)) {
+      this.#gone.add(record);
+    }
+    return record;
+  }
+}
+
+/** The numbers of a slot that belong to a pool. */
+function numbersOf(slot: number, { first, last }: PoolBounds): readonly number[] {
+  const begin = Math.max(first, slot * slotSize);
+  const end = Math.min(last, (slot + 1) * slotSize - 1);
+  return Array.from({ length: Math.max(0, end - begin + 1) }, (_, i) => begin + i);
+}
+
+function isWhole(slot: number, pool: PoolBounds): boolean {
+  return numbersOf(slot, pool).length === slotSize;
+}
+
+/** Slots from one to another: a few at first, then more and more at once. */
+function* widening(first: number, last: number): Generator<readonly number[], void, undefined> {
+  for (
+    let [slot, width] = [first, 1];
+    slot <= last;
+    [slot, width] = [slot + width, Math.min(8 * width, listedTogether)]
+  ) {
+    yield Array.from({ length: Math.min(width, last - slot + 1) }, (_, i) => slot + i);
+  }
+}
+
+/** A few, by lot. */
+function sample(slots: readonly number[]): readonly number[] {
+  const few = Array.from({ length: fewSlots }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
+  return [...new Set(few)];
+}
