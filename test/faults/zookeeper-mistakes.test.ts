@@ -117,6 +117,14 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     },
   );
 
+  test("a record deleted by hand beside a pinned one: claims take neither for the other", async () => {
+    const pool = { first: 0, last: 9 };
+    for (let i = 0; i < 3; i++) await granted(registry, ask({ pool }));
+    await registry.pin(namespace, 1, "kept");
+    await deleteAll(port, state(2));
+    expect(await granted(registry, ask({ pool }))).toMatchObject({ workerId: expect.not.toBeOneOf([0, 1, 2]) });
+  });
+
   test("nodes of somebody else between ours are left alone", async () => {
     const request = ask();
     const key = keyOf(request, await granted(registry, request));
@@ -152,7 +160,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
     await removeNode(port, live);
     expect(await registry.worker(namespace, 0)).toMatchObject({ state: "resting" });
     expect(await registry.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held" });
-    await removeNode(port, `${root}/meta`);
+    await deleteAll(port, `${root}/meta`);
     expect(await registry.claim(ask({ workerId: 0 }))).toMatchObject({ outcome: "held" });
     // The next claim makes the namespace again, around the records that are there.
     expect(await granted(registry, ask())).toMatchObject({ workerId: 1 });

@@ -64,7 +64,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "claims at o
     const [port] = server.servers.map((each) => each.port);
     const tree = await readTree(port ?? 0, "/snowlease");
     expectWhole(tree, "tokens");
-    expect(liveIn(new Map([...tree].filter(([path]) => path.includes("/tokens/"))))).toHaveLength(20);
+    // Each client that asks has a session of its own.
+    expect(new Set(liveIn(new Map([...tree].filter(([path]) => path.includes("/tokens/"))))).size).toBe(20);
   });
 
   test("a claim takes two to four round trips, however full the pool is and however large", async () => {
@@ -118,7 +119,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "claims at o
     expect(await trips("wide")).toEqual([3, 2, 2]);
     // Two numbers are left that were given back.
     await fill("narrow", 510);
-    expect(await trips("narrow")).toEqual([4, 2, 2]);
+    expect(await trips("narrow")).toEqual([3, 2, 2]);
     // The same host comes again.
     host--;
     expect(await trips("narrow")).toEqual([3, 2, 2]);

@@ -33,7 +33,7 @@ async function rowsOf(
     },
     remove: async (path: string) => rows.delete(path),
   } as unknown as ZooKeeperSession;
-  const reader = new ZooKeeperReader(nodes, { spread: 1, shows: false, touch: async () => 0 });
+  const reader = new ZooKeeperReader(nodes, { kind: "read", races: 0, spread: 1, touch: async () => 0 });
   await reader.begin(session);
   return { session, reader, lists: () => lists };
 }
@@ -57,6 +57,6 @@ test("the history goes on behind a fence that jumped, with few lists", async () 
 
 test("old rows are deleted behind a fence that jumped, too", async () => {
   const { session, reader } = await rowsOf([1, 2, 3, jump + 1, jump + 149, jump + 150]);
-  expect(await pruneRows(session, nodes, reader, { record, before: 30 })).toBe(2);
+  expect(await pruneRows((calls) => calls(session), reader, nodes, { record, before: 30 })).toBe(2);
   expect(await list(reader)).toEqual([jump + 150, jump + 149, jump + 1, 3]);
 });

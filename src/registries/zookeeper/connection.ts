@@ -2,7 +2,7 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { silenceAdvice, tlsError } from "../client-tls.ts";
-import { ConnectionLost, replyError, ReplyError, silentError } from "./errors.ts";
+import { ConnectionLost, replyError, ReplyError, silentError, slowError } from "./errors.ts";
 import { Beaten } from "../engine/operate.ts";
 import type { Exchange } from "./session.ts";
 import type { ZooKeeperSettings } from "./settings.ts";
@@ -154,7 +154,10 @@ export async function openConnection(
           const used = await ready(deadline);
           first ??= used;
           if (used !== first) throw new Beaten("the connection ended behind what was read");
-          const left = Math.max(1, deadline - monotonic(systemClock));
+          const began = monotonic(systemClock);
+          const left = deadline - began;
+          // A process that was stopped sends nothing that was decided long ago.
+          if (left <= 0) throw slowError(where, operationTimeout);
           const answers = calls(used.calls(sessionNumber));
           const lost = used.ended.then((error): never => {
             throw new ConnectionLost(error.message, { cause: error });
@@ -163,7 +166,9 @@ export async function openConnection(
             if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
             if (!(error instanceof TooLate)) throw error;
             // A call that had little time left proves nothing about the connection, on which other calls may wait.
-            if (left >= operationTimeout / 2) used.end(new Error("no answer"));
+            const isShort = left < operationTimeout / 2;
+            if (used.heard > (isShort ? deadline - operationTimeout : began)) throw slowError(where, operationTimeout);
+            if (!isShort) used.end(new Error("no answer"));
             throw silentError(where, operationTimeout, true);
           });
         });

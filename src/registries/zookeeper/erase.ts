@@ -2,15 +2,13 @@ import { monotonic, systemClock } from "../../clock.ts";
 import type { Era } from "../../rule/era.ts";
 import type { Nodes } from "./nodes.ts";
 import { standingBytes } from "./records.ts";
-import type { Exchange, Node, Write } from "./session.ts";
+import type { Exchange, Write } from "./session.ts";
 import { BeatenAt } from "./transaction.ts";
 
 /*
  * The removal of a sealed namespace. Each transaction expects the node of the namespace as it was read. Children go before their parents,
  * so it takes several. A pin or a release may write in between, and is found: the last transaction deletes all folders, puts the note in
- * the place of the namespace, and fails where a folder has something in it. A later write finds another version.
- *
- * Where nothing is noted, the version begins again: an operator confirmed that no namespace is.
+ * the place of the namespace, and fails where a folder has something in it.
  */
 
 /** Nodes that are looked at, or deleted, at once: far from the longest request that a server takes. */
@@ -18,8 +16,9 @@ const batch = 250;
 
 /** What is removed. */
 interface Erasure {
-  /** The node of the namespace. */
-  readonly node: Node;
+  /** What proves that the namespace stands, and the version of its node. */
+  readonly stand: readonly Write[];
+  readonly version: number;
   /** Stands under its name from then on. */
   readonly noted: Era | undefined;
   /** Until when this part deletes, on the monotonic clock, ms. */
@@ -27,10 +26,11 @@ interface Erasure {
 }
 
 /** Deletes a part of a namespace, or the last one. @throws BeatenAt where something is in it by then */
-export async function erase(exchange: Exchange, nodes: Nodes, { node, noted, halt }: Erasure): Promise<void> {
-  const { root, meta, folders } = nodes;
-  const { version } = node;
-
+export async function erase(
+  exchange: Exchange,
+  { root, meta, unpins, folders }: Nodes,
+  { stand, version, noted, halt }: Erasure,
+): Promise<void> {
   async function write(writes: readonly Write[]): Promise<void> {
     const { failed } = await exchange((session) => session.commit(writes));
     if (failed !== undefined) throw new BeatenAt(writes[failed]?.path);
@@ -49,7 +49,7 @@ export async function erase(exchange: Exchange, nodes: Nodes, { node, noted, hal
       for (let from = 0; from < found.length; from += batch) {
         const some = found.slice(from, from + batch);
         if (!(await empty(some))) return false;
-        await write([{ op: "check", path: meta, version }, ...some.map((path): Write => ({ op: "remove", path }))]);
+        await write([...stand, ...some.map(remove)]);
         if (monotonic(systemClock) > halt) return false;
       }
     }
@@ -57,16 +57,20 @@ export async function erase(exchange: Exchange, nodes: Nodes, { node, noted, hal
   }
 
   const there = await below([root]);
-  const own = folders.filter((path) => there.includes(path));
+  const own = [...folders, unpins].filter((path) => there.includes(path));
   // The records first: a release then finds that its claim is gone, not that it has no place for a row.
   for (const folder of own) if (!(await empty([folder]))) return;
-  const rest: Write[] = own.map((path) => ({ op: "remove", path }));
-  if (noted !== undefined) return write([{ op: "set", path: meta, data: standingBytes({ noted }), version }, ...rest]);
+  const marks = (await below([meta])).map(remove);
+  if (noted !== undefined) {
+    const note: Write = { op: "set", path: meta, data: standingBytes({ noted }), version };
+    return write([...stand, note, ...marks, ...own.map(remove)]);
+  }
   // Another registry may have its chroot here.
-  const others = there.some((path) => path !== meta && !folders.includes(path));
-  await write([
-    { op: "remove", path: meta, version },
-    ...rest,
-    ...(others ? [] : [{ op: "remove", path: root } as const]),
-  ]);
+  const others = there.some((path) => path !== meta && !own.includes(path));
+  const rest = [...own, ...(others ? [] : [root])].map(remove);
+  await write([...stand, ...marks, { op: "remove", path: meta, version }, ...rest]);
+}
+
+function remove(path: string): Write {
+  return { op: "remove", path };
 }

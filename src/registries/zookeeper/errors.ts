@@ -74,6 +74,14 @@ export function silentError(
   );
 }
 
+/** The ensemble answers, but has not answered all that an operation asked. */
+export function slowError(where: string, timeout: number): SnowleaseError {
+  return new SnowleaseError(
+    "REGISTRY_UNAVAILABLE",
+    `ZooKeeper ${where} did not answer all that was asked within ${timeout} ms; whether it did that is not known; try again, or set a longer operationTimeout.`,
+  );
+}
+
 /** A node holds something that this registry did not write. */
 export function foreignNode(path: string, what: string): SnowleaseError {
   return new SnowleaseError(

@@ -1,22 +1,32 @@
 import type { Stored } from "../../rule/window.ts";
 import type { Nodes } from "./nodes.ts";
 import type { ZooKeeperReader } from "./reader.ts";
-import type { ZooKeeperSession } from "./session.ts";
+import type { Exchange } from "./session.ts";
+
+/** Rows that are deleted at once. */
+const batch = 100;
 
 /** Deletes the rows of a worker ID whose window ended before a time, but for that of its last claim. Returns how many. */
 export async function pruneRows(
-  session: ZooKeeperSession,
-  nodes: Nodes,
+  exchange: Exchange,
   reader: ZooKeeperReader,
+  nodes: Nodes,
   { record: { workerId, fence }, before }: { readonly record: Stored; readonly before: number },
 ): Promise<number> {
   const old: number[] = [];
   for (let next: number | undefined = fence; next !== undefined;) {
-    const part = await reader.ended(workerId, next, Infinity);
+    const below: number = next;
+    const part = await exchange(async (session) => {
+      await reader.begin(session);
+      return reader.ended(workerId, below, Infinity);
+    });
     old.push(...part.rows.filter((row) => row.until < before).map((row) => row.fence));
     next = part.next;
   }
   // The oldest first: where this is interrupted, it leaves no gap.
-  for (const each of old.toReversed()) await session.remove(nodes.row(workerId, each));
-  return old.length;
+  const paths = old.toReversed().map((each) => nodes.row(workerId, each));
+  for (let at = 0; at < paths.length; at += batch) {
+    await exchange((session) => Promise.all(paths.slice(at, at + batch).map((path) => session.remove(path))));
+  }
+  return paths.length;
 }

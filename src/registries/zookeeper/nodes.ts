@@ -8,6 +8,8 @@ import type { Stored } from "../../rule/window.ts";
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version, era: each write expects its version. Without a
  *                                                   layout: the era that is noted for a namespace which does not exist
+ *                         /meta/ID                  of this namespace: each write expects it, since versions begin again with another one
+ *                         /unpins                   written to with each record that is deleted: with the next one, versions begin again
  *                         /state/SLOT/ID            the record of a worker ID
  *                         /state/SLOT/ID/TOKEN-SEQUENCE   ephemeral: its holder's session lives
  *                         /idle/SLOT/UNTIL-ID       a worker ID that is not pinned, by the end of its window
@@ -45,8 +47,8 @@ export class Nodes {
   readonly namespace: string;
   readonly root: string;
   readonly meta: string;
-  /** The parent of the places where searches begin. */
-  readonly searches: string;
+  /** Written to with each record that is deleted. */
+  readonly unpins: string;
   /** The parents of all other nodes. */
   readonly folders: readonly string[];
 
@@ -55,7 +57,7 @@ export class Nodes {
     this.namespace = namespace;
     this.root = `${base}/${namespace}`;
     this.meta = `${this.root}/meta`;
-    this.searches = `${this.root}/next`;
+    this.unpins = `${this.root}/unpins`;
     const names = ["state", "idle", "owner", "host", "token", "history", "next"];
     this.folders = names.map((name) => `${this.root}/${name}`);
   }
@@ -71,7 +73,18 @@ export class Nodes {
   /** The parent of the history rows of a worker ID. */
   readonly rows = (workerId: number): string => `${this.root}/history/${slotOf(workerId)}/${padded(workerId)}`;
   readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
-  readonly next = ({ first, last }: PoolBounds): string => `${this.searches}/${first}-${last}`;
+  readonly next = ({ first, last }: PoolBounds): string => `${this.root}/next/${first}-${last}`;
+
+  /** The node of the namespace with this id. */
+  readonly mark = (id: string): string => `${this.meta}/${id}`;
+
+  /** Whether a node only holds others. Such nodes lie at most two below the namespace. */
+  readonly isFolder = (path: string): boolean => {
+    const depth = path.split("/").length - this.root.split("/").length;
+    return (
+      path === this.root || (depth <= 2 && this.folders.some((each) => path === each || path.startsWith(`${each}/`)))
+    );
+  };
 
   /** The nodes by which claims find a record. */
   indexes({ workerId, until, pinned, owner, holder }: Stored): readonly string[] {
@@ -99,8 +112,8 @@ export function numberOf(name: string): number | undefined {
 
 /** The place in a node's name; undefined for a name that Snowlease did not give. */
 export function placeOf(name: string): IndexPlace | undefined {
-  const [, until, workerId] = /^(\d{16})-(\d{10,16})$/.exec(name) ?? [];
-  return until === undefined ? undefined : { until: Number(until), workerId: Number(workerId) };
+  if (!/^\d{16}-\d{10,16}$/.test(name)) return undefined;
+  return { until: Number(name.slice(0, 16)), workerId: Number(name.slice(17)) };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { isSnowleaseError } from "../../id/errors.ts";
 import { Layout } from "../../id/layout.ts";
@@ -5,17 +6,16 @@ import { byAge } from "../../rule/pool.ts";
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 import type { StoreReader } from "../engine/optimistic.ts";
-import type { Part, Standing } from "../engine/port.ts";
+import type { OperationKind, Part, Standing } from "../engine/port.ts";
 import { shuffled } from "../shuffled.ts";
 import { together } from "../together.ts";
 import { type Nodes, numberOf, type IndexPlace, placeOf, slotOf, slotsIn, slotSize, tokenIn } from "./nodes.ts";
-import { jsonBytes, readNumber, readRecord, readRow, readStanding, type StoredNode } from "./records.ts";
-import type { Node, ZooKeeperSession } from "./session.ts";
+import { otherSchema } from "./errors.ts";
+import { jsonBytes, readNumber, readRecord, readRow, readStanding, schemaVersion, type StoredNode } from "./records.ts";
+import type { Node, Write, ZooKeeperSession } from "./session.ts";
 
-/** A claim looks at all of so few slots at once; of more at so many by lot. */
-const fewSlots = 4;
-/** A search for an unused number looks at all of so few at once; in a larger pool it begins where the last one ended. */
-const shortSearch = 2;
+/** A pool of so few slots is read as a whole. In a larger one a search begins where the last one ended, and looks at so many slots by lot. */
+const [fewSlots, sampled] = [2, 4];
 /** Slots that are listed at once, and slots whose records are counted at once. */
 const [listedTogether, countedTogether] = [16, 1000];
 /** Of so few numbers of a host a claim reads all records. */
@@ -33,16 +33,27 @@ export interface Beginning {
   /** The leader's clock, Unix ms. */
   readonly clock: number;
   readonly node: Node | undefined;
+  /** The node that is written to with each record that is deleted. Undefined where that does not matter, too. */
+  readonly unpins: Node | undefined;
 }
 
 /** How an attempt reads. */
 interface ReaderOptions {
+  /** How often other writers were faster. */
+  readonly races: number;
   /** Among how many equally good worker IDs to choose by lot. */
   readonly spread: number;
-  /** Whether records show whether the sessions of their holders live. */
-  readonly shows: boolean;
+  readonly kind: OperationKind;
   /** Writes the node of the clock. Returns the leader's time of that write, Unix ms. */
   readonly touch: (session: ZooKeeperSession) => Promise<number>;
+}
+
+/** A pool that is read as a whole. */
+interface WholePool {
+  /** Its worker IDs that are not pinned. */
+  readonly places: readonly IndexPlace[];
+  /** Its numbers without a record, in ascending order. */
+  readonly unused: readonly number[];
 }
 
 /** The reads of one attempt on the nodes of a namespace. */
@@ -51,16 +62,18 @@ export class ZooKeeperReader implements StoreReader {
   readonly rows: Map<Stored, StoredNode> = new Map();
   /** The nodes of tokens that were read. */
   readonly tokens: Map<string, Node> = new Map();
-  /** Lists whose parents do not exist. */
+  /** The nodes of the sessions of holders: of those that a record was read with, as it was read. */
+  readonly sessions: Map<Stored, readonly string[]> = new Map();
+  /** Folders that do not exist. */
   readonly missing: Set<string> = new Set();
   /** The next search for an unused number shall begin elsewhere: stored with the claim. */
-  next: { readonly path: string; readonly data: Uint8Array; readonly isNew: boolean } | undefined;
+  #next: readonly Write[] = [];
   readonly #nodes: Nodes;
   readonly #options: ReaderOptions;
   #open: ZooKeeperSession | undefined;
   #begun: Promise<Beginning> | undefined;
-  /** Records whose holders' sessions have ended. */
-  readonly #gone = new Set<Stored>();
+  readonly #records = new Map<number, Promise<Stored | undefined>>();
+  #whole: Promise<WholePool> | undefined;
   /** What is known of all numbers of the pool: that none is unused, and the oldest records. */
   #isFull = false;
   #oldest: readonly Stored[] | undefined;
@@ -79,10 +92,22 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   async #begin(): Promise<Beginning> {
-    const { meta } = this.#nodes;
+    const { meta, unpins } = this.#nodes;
+    const isWatched = this.#options.kind !== "renew" && this.#options.kind !== "read";
     // Behind that write, no read is older.
-    const [clock, node] = await together([this.#options.touch(this.#session), this.#session.get(meta)]);
-    return { standing: node === undefined ? {} : readStanding(node, meta), clock, node };
+    const [clock, node, unpinned] = await together([
+      this.#options.touch(this.#session),
+      this.#session.get(meta),
+      isWatched ? this.#session.get(unpins) : undefined,
+    ]);
+    if (node === undefined) await this.#refuseOlder();
+    return { standing: node === undefined ? {} : readStanding(node, meta), clock, node, unpins: unpinned };
+  }
+
+  /** Version 1 noted an era in a node of its own. */
+  async #refuseOlder(): Promise<void> {
+    const path = `${this.#nodes.root}/era`;
+    if ((await this.#session.get(path)) !== undefined) throw otherSchema(path, 1, schemaVersion);
   }
 
   get #session(): ZooKeeperSession {
@@ -91,33 +116,34 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   /** Whether the session of this record's holder has ended. */
-  readonly isGone = (record: Stored): boolean => this.#gone.has(record);
+  readonly isGone = (record: Stored): boolean => record.token !== undefined && this.sessions.get(record)?.length === 0;
 
   async byToken(token: string): Promise<Stored | undefined> {
     const path = this.#nodes.token(token);
     const node = await this.#session.get(path);
     if (node === undefined) return undefined;
     this.tokens.set(token, node);
-    const record = await this.#record(readNumber(node, path), this.#options.shows);
+    const record = await this.byId(readNumber(node, path));
     return record?.token === token ? record : undefined;
   }
 
   async byId(workerId: number): Promise<Stored | undefined> {
     if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
-    return this.#record(workerId, this.#options.shows);
+    const reading = this.#records.get(workerId) ?? this.#record(workerId, this.#options.kind !== "renew");
+    this.#records.set(workerId, reading);
+    return reading;
   }
 
   /** Of the lowest few one by lot, where other claims reach for them. */
   async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
-    const slots = slotsIn(pool);
     if (everywhere === true) return this.#isFull ? undefined : this.#overlooked(pool);
-    if (slots.length <= shortSearch) {
-      const unused = await this.#unusedIn(slots, pool);
+    if (slotsIn(pool).length <= fewSlots) {
+      const { unused } = await this.#readWhole(pool);
       this.#isFull = unused.length === 0;
       return this.#oneOf(unused);
     }
     const next = await this.#session.get(this.#nodes.next(pool));
-    const begin = Math.max(pool.first, next === undefined ? 0 : readNumber(next, this.#nodes.next(pool)));
+    const begin = Math.max(pool.first, next === undefined ? 0 : hintOf(next));
     let unused: readonly number[] = [];
     for (const some of widening(slotOf(begin), slotOf(pool.last))) {
       unused = await this.#unusedIn(some, { first: begin, last: pool.last });
@@ -130,6 +156,27 @@ export class ZooKeeperReader implements StoreReader {
     return this.#oneOf(unused);
   }
 
+  /** What a claim has to know of a pool of few slots. */
+  #readWhole(pool: PoolBounds): Promise<WholePool> {
+    this.#whole ??= this.#listWhole(pool);
+    return this.#whole;
+  }
+
+  async #listWhole(pool: PoolBounds): Promise<WholePool> {
+    const { idle, states } = this.#nodes;
+    const slots = slotsIn(pool);
+    const [lists, counts] = await together([
+      together(slots.map((slot) => this.#list(idle(slot)))),
+      together(slots.map((slot) => this.#count(states(slot)))),
+    ]);
+    const places = lists.flat().flatMap((name) => placeOf(name) ?? []);
+    const used = new Set(places.map(({ workerId }) => workerId));
+    // A record that is pinned has no place among these. One that an operator deleted by hand has one still: together they look like none.
+    const isAll = this.#options.races === 0 && slots.every((_, i) => lists[i]?.length === counts[i]);
+    const unused = isAll ? numbersIn(pool).filter((id) => !used.has(id)) : await this.#unusedIn(slots, pool);
+    return { places: places.filter(({ workerId }) => isIn(pool, workerId)), unused };
+  }
+
   /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
   async #overlooked(pool: PoolBounds): Promise<number | undefined> {
     const { states, next: nextOf } = this.#nodes;
@@ -137,8 +184,8 @@ export class ZooKeeperReader implements StoreReader {
     const slots = slotsIn(pool);
     for (let i = 0; i < slots.length; i += countedTogether) {
       const some = slots.slice(i, i + countedTogether);
-      const counts = await together(some.map((slot) => this.#session.count(states(slot))));
-      const open = some.filter((slot, at) => !isWhole(slot, pool) || (counts[at]?.present ?? 0) < slotSize);
+      const counts = await together(some.map((slot) => this.#count(states(slot))));
+      const open = some.filter((slot, at) => numbersOf(slot, pool).length < slotSize || (counts[at] ?? 0) < slotSize);
       for (let at = 0; at < open.length; at += listedTogether) {
         const unused = await this.#unusedIn(open.slice(at, at + listedTogether), pool);
         const [lowest] = unused;
@@ -149,7 +196,8 @@ export class ZooKeeperReader implements StoreReader {
     }
     // A claim that finds nothing commits nothing.
     this.#beginAt(pool, pool.last + 1, next === undefined);
-    await this.storeNext(this.#session);
+    const { node } = await this.begin(this.#session);
+    await together(this.storeNext(this.#session, [{ op: "check", path: this.#nodes.meta, version: node?.version }]));
     return undefined;
   }
 
@@ -169,28 +217,26 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   #beginAt(pool: PoolBounds, number: number, isNew: boolean): void {
-    this.next = { path: this.#nodes.next(pool), data: jsonBytes(number), isNew };
+    const path = this.#nodes.next(pool);
+    const data = jsonBytes(number);
+    const folder: Write = { op: "create", path: posix.dirname(path) };
+    this.#next = isNew ? [folder, { op: "create", path, data }] : [{ op: "set", path, data, version: -1 }];
   }
 
-  /** Stores where the next search shall begin. */
-  async storeNext(session: ZooKeeperSession): Promise<void> {
-    if (this.next === undefined) return;
-    const { path, data, isNew } = this.next;
-    const folder = isNew ? session.create(this.#nodes.searches) : undefined;
-    await together([folder, isNew ? session.create(path, data) : session.set(path, data)]);
+  /** Stores where the next search shall begin, if the namespace stands. */
+  storeNext(session: ZooKeeperSession, expected: readonly Write[]): readonly Promise<unknown>[] {
+    return this.#next.map((write) => session.commit([...expected, write]));
   }
 
   /** Of a large pool the oldest of some slots by lot. */
   async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
     if (everywhere === true && this.#oldest !== undefined) return this.#oldest;
     const all = slotsIn(pool);
-    const slots = everywhere === true || all.length <= fewSlots ? all : sample(all);
+    const slots = everywhere === true || all.length <= sampled ? all : sample(all);
     const isOver = await this.#passed();
     let oldest: readonly IndexPlace[] = [];
     for (let i = 0; i < slots.length; i += listedTogether) {
-      const some = slots.slice(i, i + listedTogether);
-      const found = await together(some.map((slot) => this.#placesIn(this.#nodes.idle(slot), pool)));
-      const places = found.flat().toSorted(byAge);
+      const places = (await this.#placesOf(slots.slice(i, i + listedTogether), pool)).toSorted(byAge);
       const over = await this.#firstOver(places.filter(isOver));
       if (over !== undefined) return [over];
       oldest = [...oldest, ...places].toSorted(byAge).slice(0, mostPlaces);
@@ -200,6 +246,12 @@ export class ZooKeeperReader implements StoreReader {
     const records = await this.#recordsAt(oldest, limit);
     if (slots.length === all.length) this.#oldest = records;
     return records;
+  }
+
+  async #placesOf(slots: readonly number[], pool: PoolBounds): Promise<readonly IndexPlace[]> {
+    if (slotsIn(pool).length <= fewSlots) return (await this.#readWhole(pool)).places;
+    const found = await together(slots.map((slot) => this.#placesIn(this.#nodes.idle(slot), pool)));
+    return found.flat();
   }
 
   /** One whose window has passed, where these places say so. Where other claims reach for them, by lot. */
@@ -237,17 +289,16 @@ export class ZooKeeperReader implements StoreReader {
     const names = await this.#list(this.#nodes.host(host));
     const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
     if (ids.length <= fewOwn) return ids;
-    const slots = shuffled([...new Set(ids.map(slotOf))]).slice(0, fewSlots);
-    const lists = await together(slots.map((slot) => this.#placesIn(this.#nodes.idle(slot), pool)));
+    const slots = shuffled([...new Set(ids.map(slotOf))]).slice(0, sampled);
     const own = new Set(ids);
-    const places = lists.flat().filter(({ workerId }) => own.has(workerId));
+    const places = (await this.#placesOf(slots, pool)).filter(({ workerId }) => own.has(workerId));
     const byUntil = places.toSorted(byAge).map(({ workerId }) => workerId);
     return [...byUntil.slice(0, fewOwn), ...byUntil.slice(fewOwn).slice(-1)];
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
     const places = await this.#placesIn(this.#nodes.owner(ip), pool);
-    return this.#recordsAt(places.toSorted(byAge), limit);
+    return this.#recordsAt(places.toSorted(byAge), limit, ({ owner }) => owner === ip);
   }
 
   async page(after: number, limit: number): Promise<Part<Stored>> {
@@ -261,9 +312,8 @@ export class ZooKeeperReader implements StoreReader {
         return own.filter((id) => slotOf(id) === slots[i] && id > after).toSorted((a, b) => a - b);
       });
       const some = ids.slice(0, Math.min(limit, recordPage));
-      const found = await together(some.map((id) => this.#record(id, this.#options.shows)));
-      const rows = found.filter((record) => record !== undefined);
-      if (rows.length > 0) return { rows, next: some.at(-1) };
+      const rows = (await together(some.map((id) => this.byId(id)))).filter((record) => record !== undefined);
+      if (some.length > 0) return { rows, next: some.at(-1) };
     }
     return { rows: [], next: undefined };
   }
@@ -273,8 +323,10 @@ export class ZooKeeperReader implements StoreReader {
    * they were pruned, an operator deleted some, or the fence jumped.
    */
   async ended(workerId: number, before: number, limit: number): Promise<Part<HistoryRow>> {
-    const record = await this.byId(workerId);
-    for (let fence = Math.min(before - 1, record?.fence ?? 0); fence > 0;) {
+    const { fence: last = 0, token } = (await this.byId(workerId)) ?? {};
+    // A claim that goes on has no row, or got it behind that read.
+    const newest = token === undefined ? last : last - 1;
+    for (let fence = Math.min(before - 1, newest); fence > 0;) {
       const most = Math.min(limit, rowPage, fence);
       const paths = Array.from({ length: most }, (_, i) => this.#nodes.row(workerId, fence - i));
       const found = await together(paths.map((path) => this.#session.get(path)));
@@ -298,6 +350,12 @@ export class ZooKeeperReader implements StoreReader {
     return names ?? [];
   }
 
+  async #count(path: string): Promise<number> {
+    const count = await this.#session.count(path);
+    if (count === undefined) this.missing.add(path);
+    return count?.present ?? 0;
+  }
+
   /** The places of a pool in a part of an index. */
   async #placesIn(path: string, pool: PoolBounds): Promise<readonly IndexPlace[]> {
     const places = (await this.#list(path)).flatMap((name) => placeOf(name) ?? []);
@@ -312,12 +370,16 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   /** The records at the first of these places. A place that does not fit its record hides none: an operator deleted that by hand. */
-  async #recordsAt(places: readonly IndexPlace[], limit: number): Promise<readonly Stored[]> {
+  async #recordsAt(
+    places: readonly IndexPlace[],
+    limit: number,
+    belongs: (record: Stored) => boolean = ({ pinned }) => pinned === undefined,
+  ): Promise<readonly Stored[]> {
     const [fits, others]: [Stored[], Stored[]] = [[], []];
     for (let at = 0, width = limit; at < places.length && fits.length < limit; at += width, width *= 2) {
       const some = places.slice(at, at + width);
       const untils = new Map(some.map(({ workerId, until }) => [workerId, until]));
-      const records = await this.#readable([...untils.keys()]);
+      const records = (await this.#readable([...untils.keys()])).filter(belongs);
       for (const record of records) (untils.get(record.workerId) === record.until ? fits : others).push(record);
     }
     return [...fits, ...others].slice(0, limit);
@@ -336,7 +398,7 @@ export class ZooKeeperReader implements StoreReader {
     return (await together(ids.map(read))).filter((record) => record !== undefined);
   }
 
-  /** `shows`: whether to see whether the session of its holder lives. */
+  /** `shows`: whether to see the sessions of its holder. */
   async #record(workerId: number, shows: boolean): Promise<Stored | undefined> {
     const path = this.#nodes.state(workerId);
     // The session behind the record: one that began in between must not look as if it had ended.
@@ -345,8 +407,12 @@ export class ZooKeeperReader implements StoreReader {
     const row = readRecord(node, path, workerId);
     const { record } = row;
     this.rows.set(record, row);
-    if (shows && record.token !== undefined && !names?.some((name) => tokenIn(name) === record.token)) {
-      this.#gone.add(record);
+    if (shows) {
+      const own = (names ?? []).filter((name) => tokenIn(name) === record.token);
+      this.sessions.set(
+        record,
+        own.map((name) => `${path}/${name}`),
+      );
     }
     return record;
   }
@@ -354,13 +420,11 @@ export class ZooKeeperReader implements StoreReader {
 
 /** The numbers of a slot that belong to a pool. */
 function numbersOf(slot: number, { first, last }: PoolBounds): readonly number[] {
-  const begin = Math.max(first, slot * slotSize);
-  const end = Math.min(last, (slot + 1) * slotSize - 1);
-  return Array.from({ length: Math.max(0, end - begin + 1) }, (_, i) => begin + i);
+  return numbersIn({ first: Math.max(first, slot * slotSize), last: Math.min(last, (slot + 1) * slotSize - 1) });
 }
 
-function isWhole(slot: number, pool: PoolBounds): boolean {
-  return numbersOf(slot, pool).length === slotSize;
+function numbersIn({ first, last }: PoolBounds): readonly number[] {
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
 }
 
 /** Slots from one to another: a few at first, then more and more at once. */
@@ -374,8 +438,14 @@ function* widening(first: number, last: number): Generator<readonly number[], vo
   }
 }
 
+/** Where a search shall begin. It is only a hint: what somebody else wrote there counts for nothing. */
+function hintOf(node: Node): number {
+  const hint = Number(new TextDecoder().decode(node.data));
+  return Number.isSafeInteger(hint) ? hint : 0;
+}
+
 /** A few, by lot. */
 function sample(slots: readonly number[]): readonly number[] {
-  const few = Array.from({ length: fewSlots }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
+  const few = Array.from({ length: sampled }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
   return [...new Set(few)];
 }

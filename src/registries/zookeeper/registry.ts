@@ -2,7 +2,7 @@ import { systemClock } from "../../clock.ts";
 import { configInvalid } from "../../id/errors.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { Changed, operate } from "../engine/operate.ts";
-import { optimistic, type RemoteStore } from "../engine/optimistic.ts";
+import { type AttemptOptions, optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { together } from "../together.ts";
 import type { ServerAddress } from "../url.ts";
@@ -67,23 +67,13 @@ export async function zooKeeperStore(
   }
 
   const nodesOf = (namespace: string): Nodes => new Nodes(base, namespace);
-  const readerOf = (namespace: string, spread = 1, shows = false): ZooKeeperReader =>
-    new ZooKeeperReader(nodesOf(namespace), { spread, shows, touch });
+  const readerOf = (
+    namespace: string,
+    how: Pick<AttemptOptions, "kind" | "races" | "spread"> = { kind: "read", races: 0, spread: 1 },
+  ): ZooKeeperReader => new ZooKeeperReader(nodesOf(namespace), { ...how, touch });
   /** An operation of the store itself. */
   const run = <Answer>(work: (exchange: Exchange) => Promise<Answer>): Promise<Answer> =>
     operate(store, { repeatable: true }, ({ deadline }) => work(connection.exchanges(deadline)));
-
-  const reading = <Answer>(
-    namespace: string,
-    work: (reader: ZooKeeperReader, session: ZooKeeperSession) => Promise<Answer>,
-  ): Promise<Answer> =>
-    run((exchange) =>
-      exchange(async (session) => {
-        const reader = readerOf(namespace);
-        await reader.begin(session);
-        return work(reader, session);
-      }),
-    );
 
   const store: RemoteStore = {
     kind: "zookeeper",
@@ -95,11 +85,11 @@ export async function zooKeeperStore(
     ready: connection.ready,
     silent: (cause) => silentError(where, operationTimeout, true, cause),
 
-    attempt(namespace, { deadline, kind, spread }) {
+    attempt(namespace, { deadline, kind, races, spread }) {
       return new ZooKeeperAttempt({
         exchange: connection.exchanges(deadline),
         nodes: nodesOf(namespace),
-        reader: readerOf(namespace, spread, kind !== "write" && kind !== "renew"),
+        reader: readerOf(namespace, { kind, races, spread }),
         ephemerals,
         kind,
         halt: deadline - operationTimeout / 2,
@@ -110,10 +100,16 @@ export async function zooKeeperStore(
       let pruned = 0;
       for (let next: number | undefined = -1; next !== undefined;) {
         const after: number = next;
-        const part = await reading(namespace, (reader) => reader.page(after, Infinity));
+        const part = await run((exchange) =>
+          exchange(async (session) => {
+            const reader = readerOf(namespace);
+            await reader.begin(session);
+            return reader.page(after, Infinity);
+          }),
+        );
         for (const record of part.rows) {
-          pruned += await reading(namespace, (reader, session) =>
-            pruneRows(session, nodesOf(namespace), reader, { record, before }),
+          pruned += await run((exchange) =>
+            pruneRows(exchange, readerOf(namespace), nodesOf(namespace), { record, before }),
           );
         }
         next = part.next;

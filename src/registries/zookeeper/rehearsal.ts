@@ -1,5 +1,6 @@
 import { noNamespace } from "../../rule/window.ts";
 import type { Nodes } from "./nodes.ts";
+import { readStanding } from "./records.ts";
 import type { Exchange, Write } from "./session.ts";
 
 /** Sends what a claim and a renewal write, in a transaction that the server checks and then refuses: none of it ever takes effect. */
@@ -8,7 +9,7 @@ export async function rehearse(exchange: Exchange, { namespace, root, meta, fold
   const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
   await exchange(async (session) => {
     const stands = await session.get(meta);
-    if (stands === undefined) throw noNamespace(namespace);
+    if (stands === undefined || readStanding(stands, meta).made === undefined) throw noNamespace(namespace);
     const below = async (path: string): Promise<readonly string[]> =>
       ((await session.list(path)) ?? []).map((child) => `${path}/${child}`);
     const there = (await below(root)).filter((path) => folders.includes(path));

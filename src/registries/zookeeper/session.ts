@@ -12,7 +12,7 @@ export type Write =
   | { readonly op: "set"; readonly path: string; readonly data: Uint8Array; readonly version: number }
   | { readonly op: "remove"; readonly path: string; readonly version?: number | undefined }
   /** Changes nothing: expects this version of the node, or any. */
-  | { readonly op: "check"; readonly path: string; readonly version?: number };
+  | { readonly op: "check"; readonly path: string; readonly version?: number | undefined };
 
 /** What a node holds. */
 export interface Node {
@@ -53,5 +53,5 @@ export interface ZooKeeperSession {
   commit(writes: readonly Write[]): Promise<Committed>;
 }
 
-/** Makes calls within an operation's deadline. `calls` makes all of them before it awaits one. */
+/** Makes calls within an operation's deadline. */
 export type Exchange = <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>) => Promise<Answer>;

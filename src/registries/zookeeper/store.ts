@@ -10,7 +10,7 @@ import { type Nodes, slotOf } from "./nodes.ts";
 import type { Beginning, ZooKeeperReader } from "./reader.ts";
 import { jsonBytes, recordBytes, standingBytes } from "./records.ts";
 import type { Exchange, Write } from "./session.ts";
-import { BeatenAt, commit, parentsOf } from "./transaction.ts";
+import { BeatenAt, commit } from "./transaction.ts";
 
 /** What an attempt works with. */
 interface Tools {
@@ -48,37 +48,49 @@ export class ZooKeeperAttempt implements Attempt {
   }
 
   async commit({ standing, becomes, records }: StoreChanges): Promise<void> {
-    const { exchange, nodes, reader, ephemerals, kind, halt } = this.#tools;
+    const { exchange, nodes, reader, ephemerals, halt } = this.#tools;
     const { node, clock } = this.#reading;
     if (node !== undefined && standing.made !== undefined && becomes !== undefined && becomes.made === undefined) {
-      return erase(exchange, nodes, { node, noted: becomes.noted, halt });
+      const stand = this.#stand(standing, undefined);
+      return erase(exchange, nodes, { stand, version: node.version, noted: becomes.noted, halt });
     }
     // Each operation reads behind a write of its own, so none lags: what only has to stand still was seen to stand.
-    if (becomes === undefined && records.every(({ before, after }) => before === after)) return;
-    const writes = [this.#stand(standing, becomes, records), ...records.flatMap((each) => this.#replace(each))];
+    const isNothing = records.every((each) => each.before === each.after && !this.#isUnseen(each));
+    if (becomes === undefined && isNothing) return;
     const isNewSlot = records.some(({ workerId }) => reader.missing.has(nodes.states(slotOf(workerId))));
+    const stand = this.#stand(standing, becomes);
+    const writes = records.flatMap((each) => this.#replace(each));
+    if (records.some(({ before }) => before?.fence === 0)) writes.push(this.#guard(records));
     const left = records.flatMap(({ before, after }) => {
       const host = before?.pinned === undefined ? before?.holder?.host : undefined;
       return host === undefined || host === after?.holder?.host ? [] : [nodes.host(host)];
     });
     try {
-      const done = await commit(exchange, nodes.root, writes, {
-        folders: parentsOf(writes, nodes.root).filter((path) => isNewSlot || reader.missing.has(path)),
+      const done = await commit(exchange, nodes, {
+        stand,
+        writes,
+        isMissing: (folder) => isNewSlot || reader.missing.has(folder) || (node === undefined && folder === nodes.root),
         // Removed only where this was the last worker ID of that host.
-        also: (session) => [reader.storeNext(session), ...left.map((path) => session.remove(path))],
+        also: (session) => [
+          ...reader.storeNext(
+            session,
+            stand.filter(({ op }) => op === "check"),
+          ),
+          ...left.map((path) => session.remove(path)),
+        ],
       });
       for (const { workerId, before, after } of records) {
         if (before?.token !== undefined && before.token !== after?.token) {
           ephemerals.forget(nodes.live(workerId, before.token));
         }
-        if (after?.token !== undefined && isOfHolder(kind)) {
+        if (after?.token !== undefined && this.#isOfHolder) {
           ephemerals.note(done, nodes.live(workerId, after.token), after, clock);
         }
       }
     } catch (error) {
       if (!(error instanceof BeatenAt)) throw error;
       const lost = records.find(({ workerId }) => error.path === nodes.rows(workerId));
-      if (lost !== undefined && standing.made !== undefined) await this.#replaceLost(lost.workerId, standing, clock);
+      if (lost !== undefined) await this.#replaceLost(lost.workerId, standing, becomes);
       throw error;
     }
   }
@@ -88,40 +100,67 @@ export class ZooKeeperAttempt implements Attempt {
     return this.#begun;
   }
 
-  /** The write that proves what stands under the name, or changes it. */
-  #stand({ made }: Standing, becomes: Standing | undefined, records: readonly Replacement[]): Write {
-    const { meta: path } = this.#tools.nodes;
+  /** Whether the one who asks is the holder: it keeps the node of its session. */
+  get #isOfHolder(): boolean {
+    return this.#tools.kind === "claim" || this.#tools.kind === "renew";
+  }
+
+  /** Whether the holder asks, and its session has no node yet. */
+  #isUnseen({ workerId, after }: Replacement): boolean {
+    const { nodes, ephemerals } = this.#tools;
+    if (after?.token === undefined || !this.#isOfHolder) return false;
+    return ephemerals.at(this.#reading.session, nodes.live(workerId, after.token)) === undefined;
+  }
+
+  /** The writes that prove what stands under the name, or change it. `isSet`: others have to read it again. */
+  #stand({ made }: Standing, becomes: Standing | undefined, isSet: boolean = false): readonly Write[] {
+    const { meta: path, mark } = this.#tools.nodes;
     const { node } = this.#reading;
     const isSameKind = (made === undefined) === (becomes?.made === undefined);
     const data = becomes && standingBytes(becomes, isSameKind ? node : undefined);
-    if (node === undefined) return { op: "create", path, data, contested: true };
+    const [before, after] = [made, becomes === undefined ? made : becomes.made].map((each) => each?.info.id);
+    const marks: Write[] = [];
+    if (before !== undefined) marks.push({ op: before === after ? "check" : "remove", path: mark(before) });
+    if (after !== undefined && after !== before) marks.push({ op: "create", path: mark(after), contested: true });
+    if (node === undefined) return [{ op: "create", path, data, contested: true }, ...marks];
     const { version } = node;
-    if (data !== undefined) return { op: "set", path, data, version };
-    // A record that is deleted may come again with its version. What was decided before it was deleted must not be written then.
+    const isChanged = data !== undefined || isSet;
+    return [
+      isChanged ? { op: "set", path, data: data ?? node.data, version } : { op: "check", path, version },
+      ...marks,
+    ];
+  }
+
+  /**
+   * Of records without a claim. Only such a record is deleted, and may come again with its version: what was decided before must not be
+   * written then.
+   */
+  #guard(records: readonly Replacement[]): Write {
+    const { unpins: path } = this.#tools.nodes;
+    const { unpins } = this.#reading;
+    const data = new Uint8Array();
+    if (unpins === undefined) return { op: "create", path, contested: true };
     const isDeleted = records.some(({ after }) => after === undefined);
-    return isDeleted ? { op: "set", path, data: node.data, version } : { op: "check", path, version };
+    return isDeleted
+      ? { op: "set", path, data, version: unpins.version }
+      : { op: "check", path, version: unpins.version };
   }
 
   /** The writes that put a record, with the nodes by which claims find it, in the place of the one that was read. */
-  #replace({ workerId, before, after, ended }: Replacement): readonly Write[] {
+  #replace(replacement: Replacement): Write[] {
     const { nodes, reader } = this.#tools;
+    const { workerId, before, after, ended } = replacement;
     const row = before && reader.rows.get(before);
     if (before !== undefined && row === undefined) throw new Error(`worker ${workerId} was not read`);
     const path = nodes.state(workerId);
     const rows = nodes.rows(workerId);
     const version = row?.version;
-    if (after === before) {
-      if (version !== undefined) return [{ op: "check", path, version }];
-      // Proves that there is still no record.
-      return after === undefined
-        ? [
-            { op: "create", path, contested: true },
-            { op: "remove", path },
-          ]
-        : [];
-    }
     const writes: Write[] = [];
-    if (after === undefined) writes.push({ op: "remove", path, version }, { op: "remove", path: rows });
+    if (after === before) {
+      if (version !== undefined) writes.push({ op: "check", path, version });
+      // Proves that there is still no record.
+      else writes.push({ op: "create", path, contested: true }, { op: "remove", path });
+    } else if (after === undefined) writes.push({ op: "remove", path, version }, { op: "remove", path: rows });
     else if (version !== undefined) writes.push({ op: "set", path, data: recordBytes(after, row), version });
     // Where only the parent of its rows exists, an operator deleted the record by hand.
     else {
@@ -132,60 +171,49 @@ export class ZooKeeperAttempt implements Attempt {
     if (ended !== undefined) {
       writes.push({ op: "create", path: nodes.row(workerId, ended.fence), data: jsonBytes(ended) });
     }
+    if (after?.token !== undefined && this.#isUnseen(replacement)) {
+      writes.push({ op: "create", path: nodes.live(workerId, after.token), ephemeral: true });
+    }
     return writes;
   }
 
-  /** The writes of all that names a record: indexes, its token, the node of its holder's session. */
+  /** The writes of all that names a record: indexes, its token, the nodes of its holder's sessions. */
   #refile(before: Stored | undefined, after: Stored | undefined): readonly Write[] {
-    const { nodes, reader, ephemerals, kind } = this.#tools;
+    const { nodes, reader } = this.#tools;
     const [old, present] = [before, after].map((record) => new Set(record && nodes.indexes(record)));
     const writes: Write[] = [];
     for (const path of old ?? []) if (!present?.has(path)) writes.push({ op: "remove", path });
     for (const path of present ?? []) if (!old?.has(path)) writes.push({ op: "create", path });
-    if (before?.token !== undefined && before.token !== after?.token) {
-      writes.push({ op: "remove", path: nodes.token(before.token) });
-      const path = ephemerals.at(this.#reading.session, nodes.live(before.workerId, before.token));
-      if (path !== undefined) writes.push({ op: "remove", path });
+    if (before?.token === after?.token) return writes;
+    if (before?.token !== undefined) {
+      const ended = [nodes.token(before.token), ...(reader.sessions.get(before) ?? [])];
+      writes.push(...ended.map((path): Write => ({ op: "remove", path })));
     }
-    if (after?.token === undefined) return writes;
-    const { workerId, token } = after;
-    if (token !== before?.token) {
+    if (after?.token !== undefined) {
       // The same claim may have been sent twice, and take two numbers.
-      const stale = reader.tokens.get(token);
-      const [path, data] = [nodes.token(token), jsonBytes(workerId)];
+      const stale = reader.tokens.get(after.token);
+      const [path, data] = [nodes.token(after.token), jsonBytes(after.workerId)];
       if (stale === undefined) writes.push({ op: "create", path, data, contested: true });
       else writes.push({ op: "set", path, data, version: stale.version });
-    }
-    const live = nodes.live(workerId, token);
-    if (isOfHolder(kind) && ephemerals.at(this.#reading.session, live) === undefined) {
-      writes.push({ op: "create", path: live, ephemeral: true });
     }
     return writes;
   }
 
   /**
    * Creates a record where an operator deleted one by hand: its number rests as long as any window of it may be open, and the fence is
-   * above all earlier ones. Changes nothing where a record exists by now.
+   * above all earlier ones. What was decided before must not be written then: the version of its node begins again.
    */
-  async #replaceLost(workerId: number, { made }: Standing, clock: number): Promise<void> {
-    if (made === undefined) return;
+  async #replaceLost(workerId: number, standing: Standing, becomes: Standing | undefined): Promise<void> {
     const { exchange, nodes, reader } = this.#tools;
-    const { maxWindow, maxClockSkew } = made.info;
-    const until = clock + maxWindow + maxClockSkew;
-    await exchange(async (session) => {
-      await reader.begin(session);
-      // The last claim may have no row yet.
-      const fence = (await reader.highestRow(workerId)) + 1;
-      const lost: Stored = { ...unusedRecord(workerId), fence, from: until, until, knownFrom: until };
-      await session.commit([
-        { op: "create", path: nodes.state(workerId), data: recordBytes(lost) },
-        ...nodes.indexes(lost).map((path) => ({ op: "create", path }) as const),
-      ]);
-    });
+    const { clock } = this.#reading;
+    const info = (becomes?.made ?? standing.made)?.info;
+    if (info === undefined) return;
+    const until = clock + info.maxWindow + info.maxClockSkew;
+    // The last claim may have no row yet.
+    const fence = (await exchange(() => reader.highestRow(workerId))) + 1;
+    const lost: Stored = { ...unusedRecord(workerId), fence, from: until, until, knownFrom: until };
+    const writes: Write[] = [{ op: "create", path: nodes.state(workerId), data: recordBytes(lost), contested: true }];
+    writes.push(...nodes.indexes(lost).map((path): Write => ({ op: "create", path })));
+    await commit(exchange, nodes, { stand: this.#stand(standing, becomes, true), writes });
   }
-}
-
-/** Whether the one who asks is the holder: it keeps the node of its session. */
-function isOfHolder(kind: OperationKind): boolean {
-  return kind === "claim" || kind === "renew";
 }

@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import { Beaten } from "../engine/operate.ts";
-import { codes } from "./errors.ts";
+import { codes, foreignNode } from "./errors.ts";
+import type { Nodes } from "./nodes.ts";
 import type { Exchange, Write, ZooKeeperSession } from "./session.ts";
 
 /** Another writer was faster: the first write that did not find what it expected. */
@@ -16,10 +17,13 @@ export class BeatenAt extends Beaten {
 /** How often one commit creates missing folders, or leaves a settled write out, before the operation reads again. */
 const mostRepairs = 6;
 
-/** What goes with a transaction, in one round trip. */
-export interface CommitExtras {
-  /** Nodes that are created first, parents before children. */
-  readonly folders?: readonly string[] | undefined;
+/** What one transaction writes. */
+export interface Multi {
+  /** What proves what stands under the name, or changes it. */
+  readonly stand: readonly Write[];
+  readonly writes: readonly Write[];
+  /** Whether a folder is known to be missing: then it is created first. */
+  readonly isMissing?: ((folder: string) => boolean) | undefined;
   /** Calls that are sent with it. The operation does not depend on them. */
   readonly also?: ((session: ZooKeeperSession) => readonly Promise<unknown>[]) | undefined;
 }
@@ -33,23 +37,28 @@ export interface Done {
 }
 
 /**
- * Commits writes, all or none. Missing parents are created, below `root`; a write is left out where its node exists, or is gone, already.
- * @throws BeatenAt
+ * Commits writes, all or none. Missing parents are created; a write is left out where its node exists, or is gone, already.
+ * @throws BeatenAt; SnowleaseError SCHEMA_INCOMPATIBLE where somebody else's node is below one that is removed.
  */
 export async function commit(
   exchange: Exchange,
-  root: string,
-  writes: readonly Write[],
-  { folders = [], also }: CommitExtras = {},
+  nodes: Nodes,
+  { stand, writes, isMissing = () => false, also }: Multi,
 ): Promise<Done> {
+  const all = [...stand, ...writes];
   const settled = new Set<Write>();
-  const missing = [...folders];
+  const folders = foldersOf(nodes, all);
+  let missing: readonly string[] = folders.filter(isMissing);
+  const parents: Write[] = [];
+  // A folder is created only where the namespace stands.
+  const expected = stand.filter(({ op }) => op === "check");
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
-    const left = writes.filter((write) => !settled.has(write));
+    const left = [...stand, ...parents, ...writes.filter((write) => !settled.has(write))];
     const { session, done } = await exchange(async (calls) => {
-      const made = missing.map((path) => calls.create(path));
-      const committed = calls.commit(left);
-      const [done] = await Promise.all([committed, ...made, ...(also?.(calls) ?? [])]);
+      const made = missing.map((path) => calls.commit([...expected, { op: "create", path }]));
+      const committed = Promise.all([calls.commit(left), ...made]);
+      await Promise.allSettled([committed, ...(also?.(calls) ?? [])]);
+      const [done] = await committed;
       return { session: calls.id, done };
     });
     if (done.failed === undefined) {
@@ -58,22 +67,26 @@ export async function commit(
     }
     const write = left[done.failed];
     const expects = write?.op === "set" || write?.op === "check" || done.code === codes.badVersion;
-    if (write === undefined || expects) throw new BeatenAt(write?.path);
-    if (write.op === "create" && done.code === codes.noNode) missing.push(...parentsOf(left, root));
-    else if (write.op === "create" && write.contested) throw new BeatenAt(write.path);
+    if (write === undefined || expects || stand.includes(write)) throw new BeatenAt(write?.path);
+    if (done.code === codes.notEmpty) throw foreignNode(write.path, "other nodes below it");
+    if (write.op === "create" && write.ephemeral !== true && done.code === codes.noNode) {
+      const parent = posix.dirname(write.path);
+      // What is no folder is created together with what lies below it, or not at all.
+      if (!folders.includes(parent)) parents.push({ op: "create", path: parent });
+      missing = folders;
+    } else if (write.op === "create" && write.contested) throw new BeatenAt(write.path);
     else settled.add(write);
   }
   throw new BeatenAt(undefined);
 }
 
-/** The folders of what these writes create, from `root` on, parents before children. Those of ephemeral nodes are records. */
-export function parentsOf(writes: readonly Write[], root: string): readonly string[] {
-  const found = new Set([root]);
+/** The folders of what these writes create, parents before children. Of other nodes, only their own writes are made. */
+function foldersOf({ root, isFolder }: Nodes, writes: readonly Write[]): readonly string[] {
+  const found = new Set<string>();
   const add = (path: string): void => {
-    if (path.length <= root.length) return;
-    add(posix.dirname(path));
-    found.add(path);
+    if (path.length > root.length) add(posix.dirname(path));
+    if (isFolder(path)) found.add(path);
   };
-  for (const write of writes) if (write.op === "create" && write.ephemeral !== true) add(posix.dirname(write.path));
+  for (const { op, path } of writes) if (op === "create") add(posix.dirname(path));
   return [...found];
 }
