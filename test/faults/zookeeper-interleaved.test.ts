@@ -4,7 +4,7 @@ import { Wire } from "../../src/registries/zookeeper/wire.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
-import { deleteAll, expectWhole, letRead, makeNode, nodeTexts, readTree } from "../support/zookeeper-tree.ts";
+import { deleteAll, expectWhole, letRead, liveIn, makeNode, nodeTexts, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** A request of a client, by the method that makes it and the path that it names first. */
@@ -217,6 +217,15 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     expect(await other.renew(renewal)).toMatchObject({ outcome: "renewed" });
     expect(await other.worker(namespace, 0)).toMatchObject({ state: "live" });
     expect(await other.forceRelease({ namespace, workerId: 0, force: false })).toMatchObject({ outcome: "live" });
+  });
+
+  test("a release takes the nodes of all sessions that asked for its claim", async () => {
+    const request = ask({ workerId: 0 });
+    const grant = await granted(other, request);
+    expect(await granted(registry, request)).toEqual({ ...grant, clock: expect.any(Number) });
+    expect(liveIn(await readTree(port, root))).toEqual([0, 0]);
+    expect(await registry.release({ ...keyOf(request, grant), clock: Date.now() })).toEqual({ outcome: "released" });
+    expect(liveIn(await readTree(port, root))).toEqual([]);
   });
 
   test("a note of version 1 is refused by name", async () => {

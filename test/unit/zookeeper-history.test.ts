@@ -20,10 +20,10 @@ async function rowsOf(
     fences.map((fence, i) => {
       const times = { from: i * 10, until: i * 10 + 10, claimedAt: i * 10, endedAt: i * 10 + 10 };
       const row: HistoryRow = { workerId: 7, fence, ...times, holder, end: "released" };
-      return [nodes.row(7, fence), { data: jsonBytes(row), version: 0 }];
+      return [nodes.row(7, fence), { data: jsonBytes(row), version: 0, children: 0 }];
     }),
   );
-  const state = { data: recordBytes(record), version: 0 };
+  const state = { data: recordBytes(record), version: 0, children: 0 };
   let lists = 0;
   const session = {
     get: async (path: string) => (path === nodes.state(7) ? state : rows.get(path)),

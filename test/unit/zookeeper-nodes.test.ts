@@ -87,7 +87,11 @@ describe("the nodes of a namespace", () => {
 
 describe("a record", () => {
   const stored = { workerId: 7, fence: 1, token, from: 1, until: 2, seenClock: 3, clean: false, knownFrom: 1 };
-  const node = (data: Uint8Array): { data: Uint8Array; version: number } => ({ data, version: 4 });
+  const node = (data: Uint8Array): { data: Uint8Array; version: number; children: number } => ({
+    data,
+    version: 4,
+    children: 0,
+  });
 
   test("comes back as it was, recents byte for byte", () => {
     const recents = { from: 1, bytes: Uint8Array.from({ length: 256 }, (_, i) => i) };

@@ -101,10 +101,10 @@ interface Circumstances {
 }
 
 /**
- * `claim`, `renew`: of a holder, whose session lives. `once`: where the answer to its changes is lost, it is not attempted again, because it
+ * `claim`, `renew`, `release`: of a holder. `once`: where the answer to its changes is lost, it is not attempted again, because it
  * would undo what others did since.
  */
-export type OperationKind = "read" | "claim" | "renew" | "write" | "once";
+export type OperationKind = "read" | "claim" | "renew" | "release" | "write" | "once";
 
 /** How a store runs an operation. */
 export type RunOperation = <Answer>(

@@ -50,7 +50,7 @@ export function registryOf(
 
     claim: (request) => run(request.namespace, "claim", ({ waited }) => claim(present(request, waited), store)),
     renew: (request) => run(request.namespace, "renew", ({ waited }) => renew(present(request, waited), title)),
-    release: (request) => run(request.namespace, "write", ({ waited }) => release(present(request, waited), title)),
+    release: (request) => run(request.namespace, "release", ({ waited }) => release(present(request, waited), title)),
 
     forceRelease: (request) => run(request.namespace, "once", () => forceRelease(request)),
     pin: (namespace, workerId, reason, owner) => pinTogether(namespace, [{ workerId, reason, owner }]),

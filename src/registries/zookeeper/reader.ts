@@ -93,7 +93,8 @@ export class ZooKeeperReader implements StoreReader {
 
   async #begin(): Promise<Beginning> {
     const { meta, unpins } = this.#nodes;
-    const isWatched = this.#options.kind !== "renew" && this.#options.kind !== "read";
+    const { kind } = this.#options;
+    const isWatched = kind === "claim" || kind === "write" || kind === "once";
     // Behind that write, no read is older.
     const [clock, node, unpinned] = await together([
       this.#options.touch(this.#session),
@@ -129,7 +130,9 @@ export class ZooKeeperReader implements StoreReader {
 
   async byId(workerId: number): Promise<Stored | undefined> {
     if (!Number.isSafeInteger(workerId) || workerId < 0) return undefined;
-    const reading = this.#records.get(workerId) ?? this.#record(workerId, this.#options.kind !== "renew");
+    const { kind } = this.#options;
+    const shows = kind === "claim" || kind === "read" || kind === "once";
+    const reading = this.#records.get(workerId) ?? this.#record(workerId, shows);
     this.#records.set(workerId, reading);
     return reading;
   }
@@ -402,13 +405,16 @@ export class ZooKeeperReader implements StoreReader {
   async #record(workerId: number, shows: boolean): Promise<Stored | undefined> {
     const path = this.#nodes.state(workerId);
     // The session behind the record: one that began in between must not look as if it had ended.
-    const [node, names] = await together([this.#session.get(path), shows ? this.#session.list(path) : undefined]);
+    const [node, listed] = await together([this.#session.get(path), shows ? this.#session.list(path) : undefined]);
     if (node === undefined) return undefined;
+    // A client knows of its own one.
+    const isCrowded = this.#options.kind === "release" && node.children > 1;
+    const names = listed ?? (isCrowded ? await this.#session.list(path) : undefined);
     const row = readRecord(node, path, workerId);
     const { record } = row;
     this.rows.set(record, row);
-    if (shows) {
-      const own = (names ?? []).filter((name) => tokenIn(name) === record.token);
+    if (names !== undefined) {
+      const own = names.filter((name) => tokenIn(name) === record.token);
       this.sessions.set(
         record,
         own.map((name) => `${path}/${name}`),

@@ -18,6 +18,8 @@ export type Write =
 export interface Node {
   readonly data: Uint8Array;
   readonly version: number;
+  /** How many nodes lie below it. */
+  readonly children: number;
 }
 
 /** How many children a node has. */

@@ -171,13 +171,24 @@ export class ZooKeeperAttempt implements Attempt {
     if (ended !== undefined) {
       writes.push({ op: "create", path: nodes.row(workerId, ended.fence), data: jsonBytes(ended) });
     }
-    if (after?.token !== undefined && this.#isUnseen(replacement)) {
-      writes.push({ op: "create", path: nodes.live(workerId, after.token), ephemeral: true });
-    }
+    writes.push(...this.#resession(replacement));
     return writes;
   }
 
-  /** The writes of all that names a record: indexes, its token, the nodes of its holder's sessions. */
+  /** The writes of the nodes that show the session of a holder: one for each claim of this client. */
+  #resession(replacement: Replacement): readonly Write[] {
+    const { nodes, reader, ephemerals } = this.#tools;
+    const { workerId, before, after } = replacement;
+    const isNew = after?.token !== undefined && this.#isUnseen(replacement);
+    const isOver = before?.token !== undefined && before.token !== after?.token;
+    const own = isOver ? ephemerals.at(this.#reading.session, nodes.live(workerId, before.token)) : undefined;
+    // Where they were listed, those too that were made with an answer that was lost.
+    const old = isOver ? (reader.sessions.get(before) ?? (own === undefined ? [] : [own])) : [];
+    const writes = old.map((path): Write => ({ op: "remove", path }));
+    return isNew ? [...writes, { op: "create", path: nodes.live(workerId, after.token), ephemeral: true }] : writes;
+  }
+
+  /** The writes of all that names a record: indexes, and its token. */
   #refile(before: Stored | undefined, after: Stored | undefined): readonly Write[] {
     const { nodes, reader } = this.#tools;
     const [old, present] = [before, after].map((record) => new Set(record && nodes.indexes(record)));
@@ -185,10 +196,7 @@ export class ZooKeeperAttempt implements Attempt {
     for (const path of old ?? []) if (!present?.has(path)) writes.push({ op: "remove", path });
     for (const path of present ?? []) if (!old?.has(path)) writes.push({ op: "create", path });
     if (before?.token === after?.token) return writes;
-    if (before?.token !== undefined) {
-      const ended = [nodes.token(before.token), ...(reader.sessions.get(before) ?? [])];
-      writes.push(...ended.map((path): Write => ({ op: "remove", path })));
-    }
+    if (before?.token !== undefined) writes.push({ op: "remove", path: nodes.token(before.token) });
     if (after?.token !== undefined) {
       // The same claim may have been sent twice, and take two numbers.
       const stale = reader.tokens.get(after.token);

@@ -199,8 +199,8 @@ export class Wire {
       async get(path) {
         const answer = await call<[Buffer | undefined, zookeeper.Stat]>((done) => client.getData(path, done), noNode);
         if (answer === undefined) return undefined;
-        const [data = Buffer.alloc(0), { version }] = answer;
-        return { data, version };
+        const [data = Buffer.alloc(0), { version, numChildren: children }] = answer;
+        return { data, version, children };
       },
 
       async list(path) {
