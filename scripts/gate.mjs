@@ -52,6 +52,7 @@ const othersTaken = [
   "faults/sql-init",
   "faults/sql-round-trips",
   "faults/sqlite-check",
+  "faults/zookeeper-interleaved",
   "simulation/simulation",
 ];
 

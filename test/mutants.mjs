@@ -255,6 +255,20 @@ export const mutants = [
     to: "",
   },
   {
+    name: "zookeeper-next-namespace",
+    row: "what was decided in a namespace on ZooKeeper, written into the next one of its name",
+    file: "src/registries/zookeeper/store.ts",
+    from: "if (before !== undefined) marks.push(",
+    to: "if (before !== undefined && before !== after) marks.push(",
+  },
+  {
+    name: "zookeeper-record-again",
+    row: "two holders of one number on ZooKeeper with one fence",
+    file: "src/registries/zookeeper/store.ts",
+    from: "stand: this.#stand(standing, becomes, true)",
+    to: "stand: this.#stand(standing, becomes)",
+  },
+  {
     name: "zookeeper-late-unpin",
     row: "a pin or unpin that arrived late deleted the record of a number's holder in ZooKeeper",
     file: "src/registries/zookeeper/store.ts",

@@ -4,6 +4,7 @@ import { Wire } from "../../src/registries/zookeeper/wire.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
+import { patience } from "../support/patience.ts";
 import { deleteAll, expectWhole, letRead, liveIn, makeNode, nodeTexts, readTree } from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
@@ -32,8 +33,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
   beforeEach(async () => {
     namespace = `test${++tests}`;
     root = `/snowlease/${namespace}`;
-    other = await openZooKeeper(ensemble.url(), 5000);
-    registry = await openZooKeeper(ensemble.url(), 5000);
+    other = await openZooKeeper(ensemble.url(), patience);
+    registry = await openZooKeeper(ensemble.url(), patience);
     await other.init({ namespace, layout: claimRequest().layout, maxWindow: 60_000 });
     commits = 0;
     await spied();
@@ -146,7 +147,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     await other.pin(namespace, 7, "kept");
     commits = 0;
     between = { sent: atCommit(1), work: () => other.unpin(namespace, 7) };
-    expect(await registry.renew({ ...key, clock: Date.now(), window: 2000 })).toMatchObject({ outcome: "renewed" });
+    expect(await registry.renew({ ...key, clock: Date.now(), window: 60_000 })).toMatchObject({ outcome: "renewed" });
     expect(commits).toBe(1);
   });
 
@@ -175,6 +176,29 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     expect(after?.id).not.toBe(before?.id);
     const record = JSON.parse((await nodeTexts(port, root))[`${root}/state/0/0000000000`] ?? "") as { era: string };
     expect(record.era).toBe(after?.era);
+  });
+
+  test.each([
+    ["an unpin", () => registry.unpin(namespace, 3)],
+    ["a pin", () => registry.pin(namespace, 3, "another reason")],
+    ["a claim by its owner", () => registry.claim(ask({ workerId: 3, holder: { ...ask().holder, ip: "10.0.0.9" } }))],
+  ])("%s of a number that is only pinned is not written over its next holder", async (_, late) => {
+    // Not the first one in the namespace, which makes a node for that.
+    await other.pin(namespace, 9, "kept");
+    await other.unpin(namespace, 9);
+    await other.pin(namespace, 3, "kept", { ip: "10.0.0.9" });
+    const request = ask({ workerId: 3, window: 60_000 });
+    let grant: Grant | undefined;
+    const work = async (): Promise<void> => {
+      await other.unpin(namespace, 3);
+      grant = await granted(other, request);
+    };
+    between = { sent: atCommit(1), work };
+    await late();
+    if (grant === undefined) throw new Error("nothing came in between");
+    const renewal = { ...keyOf(request, grant), clock: Date.now(), window: 60_000 };
+    expect(await other.renew(renewal)).toMatchObject({ outcome: "renewed", from: grant.from });
+    expectWhole(await readTree(port), namespace);
   });
 
   test("what is decided about a record is not written over the one that was made in the place of it", async () => {
@@ -210,7 +234,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
   test("a renewal that is repeated over another session shows that its holder lives", async () => {
     const request = ask({ workerId: 0 });
     const key = keyOf(request, await granted(registry, request));
-    const renewal = { ...key, clock: Date.now(), window: 2000, nextTurn: "1".repeat(32) };
+    const renewal = { ...key, clock: Date.now(), window: 60_000, nextTurn: "1".repeat(32) };
     expect(await registry.renew(renewal)).toMatchObject({ outcome: "renewed" });
     await registry.close();
     expect(await other.worker(namespace, 0)).toMatchObject({ state: "resting" });

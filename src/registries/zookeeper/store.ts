@@ -59,8 +59,9 @@ export class ZooKeeperAttempt implements Attempt {
     if (becomes === undefined && isNothing) return;
     const isNewSlot = records.some(({ workerId }) => reader.missing.has(nodes.states(slotOf(workerId))));
     const stand = this.#stand(standing, becomes);
-    const writes = records.flatMap((each) => this.#replace(each));
-    if (records.some(({ before }) => before?.fence === 0)) writes.push(this.#guard(records));
+    // First, so that a number which has a holder by now is not taken for one with somebody else's nodes.
+    const guard = records.some(({ before }) => before?.fence === 0) ? [this.#guard(records)] : [];
+    const writes = [...guard, ...records.flatMap((each) => this.#replace(each))];
     const left = records.flatMap(({ before, after }) => {
       const host = before?.pinned === undefined ? before?.holder?.host : undefined;
       return host === undefined || host === after?.holder?.host ? [] : [nodes.host(host)];
