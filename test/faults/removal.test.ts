@@ -61,7 +61,7 @@ const kinds: readonly StoreKind[] = [
   {
     name: "zookeeper",
     missing: zooKeeperMissing,
-    note: ["/snowlease/orders", "/snowlease/orders/era"],
+    note: ["/snowlease/orders", "/snowlease/orders/meta"],
     async start() {
       const server = await ZooKeeper.start();
       return {
