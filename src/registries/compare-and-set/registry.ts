@@ -40,7 +40,7 @@ const lost: Lost = { outcome: "lost" };
 
 /** The registry in a store with compare-and-set: every operation, but for how the store reads and writes. */
 export function compareAndSetRegistry<Row extends VersionedRecord>(store: CompareAndSetStore<Row>): Registry {
-  const { kind, title, labelOf = (holder) => holder, isHeld = () => true } = store;
+  const { kind, title } = store;
 
   /** The request as it stands now. With the clock of its beginning, the caller's clock would seem to be turned back. */
   function presentRequest<Asked extends Pick<RenewRequest, "token" | "clock">>(asked: Asked, waited: number): Asked {
@@ -74,7 +74,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     claim: (asked) =>
       store.attempt(asked.namespace, repeatable, async (attempt) => {
-        const request = { ...presentRequest(asked, attempt.waited), holder: labelOf(asked.holder) };
+        const request = { ...presentRequest(asked, attempt.waited), holder: store.labelOf(asked.holder) };
         const { namespace, layout, limits = {} } = request;
         const claim = await attempt.claim(request);
         const { state, unknown, clock } = claim;
@@ -106,10 +106,9 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         }
         const verdict = decideRenewal(state, before?.record, request, eraMark);
         const decision = await decided(attempt, verdict, { row: before, workerId });
-        const isTaken = decision.outcome !== "lost" && before !== undefined && !isHeld(before);
+        const isTaken = decision.outcome !== "lost" && before !== undefined && !store.isHeld(before);
         const answer = isTaken ? lost : decision;
         if (!isTaken) await put(attempt, before, verdict);
-        if (answer.outcome === "lost") await attempt.lost?.(request, before);
         return answer;
       }),
 
@@ -126,7 +125,6 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         const verdict = decideRelease(state, before?.record, request, eraMark);
         const answer = await decided(attempt, verdict, { row: before, workerId });
         await put(attempt, before, verdict);
-        if (answer.outcome === "lost") await attempt.lost?.(request, before);
         return answer;
       }),
 
@@ -149,7 +147,7 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
         const { workerId, resetWindow = false } = request;
         const { state, records } = await attempt.snapshot("force", [workerId]);
         const [before] = records;
-        const refusal = forceRefusal(before?.shown ?? before?.record, request, state?.clock ?? 0);
+        const refusal = forceRefusal(before?.record, request, state?.clock ?? 0);
         if (refusal !== undefined || state === undefined || before === undefined)
           return refusal ?? { outcome: "absent" };
         const after = forced(before.record, state.clock, resetWindow);
@@ -159,7 +157,8 @@ export function compareAndSetRegistry<Row extends VersionedRecord>(store: Compar
 
     pin: (namespace, workerId, reason, owner) => pinAll(namespace, [{ workerId, reason, owner }]),
     unpin: async (namespace, workerId) => (await unpinAll(namespace, [workerId])).length > 0,
-    ...(store.pinsTogether && { pinAll, unpinAll }),
+    pinAll,
+    unpinAll,
 
     endQuarantine: (request) =>
       store.attempt(request.namespace, repeatable, async (attempt) => {

@@ -1,7 +1,6 @@
 import type { Era, NamespaceState } from "../../rule/era.ts";
 import type { Decision } from "../../rule/pool.ts";
 import type {
-  ClaimKey,
   ClaimRequest,
   HistoryRow,
   HolderLabel,
@@ -23,8 +22,6 @@ import type { Stored } from "../../rule/window.ts";
 /** A record as a store keeps it. A store adds what its next conditional write needs. */
 export interface VersionedRecord {
   readonly record: Stored;
-  /** The record as people see it, where that differs: with the claim ended where its holder's session has ended. */
-  readonly shown?: Stored;
 }
 
 /** A namespace as an attempt reads it. */
@@ -88,8 +85,6 @@ export interface StoreAttempt<Row extends VersionedRecord> {
   pin(changes: readonly RecordChange<Row | undefined>[]): Promise<void>;
   /** `after` is undefined for a worker ID without a claim: its record is deleted. */
   unpin(changes: readonly RecordChange<Row, Stored | undefined>[]): Promise<void>;
-  /** Called where a holder asks for a claim that is over. */
-  lost?(key: ClaimKey, before: Row | undefined): Promise<void>;
 }
 
 /** One try of a claim. How it searches is the store's own. */
@@ -112,8 +107,6 @@ export interface CompareAndSetStore<Row extends VersionedRecord> extends Require
 > {
   /** Names the server in errors. */
   readonly title: string;
-  /** Whether one write may pin several worker IDs. */
-  readonly pinsTogether: boolean;
   /**
    * Runs attempts until one is done, within the operation's deadline. `repeatable`: whether another attempt may follow one with an
    * unknown answer, and finds out by itself whether it was done.
@@ -128,8 +121,8 @@ export interface CompareAndSetStore<Row extends VersionedRecord> extends Require
     namespace: string,
     page: Pick<WorkersPage, "after" | "state">,
   ): AsyncIterable<readonly WorkerRecord[], void, undefined>;
-  /** Whether the holder of this record still has the number: a program without windows may have taken it. Default: always. */
-  isHeld?(before: Row): boolean;
-  /** What the store keeps of a holder's label. Default: all of it. */
-  labelOf?(holder: HolderLabel): HolderLabel;
+  /** Whether the holder of this record still has the number: a program without windows may have taken it. */
+  isHeld(before: Row): boolean;
+  /** What the store keeps of a holder's label. */
+  labelOf(holder: HolderLabel): HolderLabel;
 }

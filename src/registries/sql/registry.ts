@@ -61,7 +61,6 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
   const registry = compareAndSetRegistry<StoredRow>({
     kind: dialect.kind,
     title: `${dialect.title} ${where}`,
-    pinsTogether: true,
     labelOf: shortenedLabel,
     isHeld: ({ assignRow: row, record }) => isOurs(row, record),
     attempt,

@@ -197,6 +197,7 @@ export class ZooKeeperReader implements StoreReader {
         return this.#oneOf(unused);
       }
     }
+    if (next !== undefined && hintOf(next) > pool.last) return undefined;
     // A claim that finds nothing commits nothing.
     this.#beginAt(pool, pool.last + 1, next === undefined);
     const { node } = await this.begin(this.#session);
