@@ -66,7 +66,11 @@ const kinds: readonly StoreKind[] = [
       const server = await ZooKeeper.start();
       return {
         open: () => openZooKeeper(server.url(), patience),
-        left: () => nodesBelow(server.servers[0]?.port ?? 0, "/snowlease/orders"),
+        // The name of the note's mark is made by lot.
+        left: async () => {
+          const left = await nodesBelow(server.servers[0]?.port ?? 0, "/snowlease/orders");
+          return left.filter((path) => !path.startsWith("/snowlease/orders/meta/"));
+        },
         remove: () => server.remove(),
       };
     },

@@ -5,7 +5,17 @@ import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { failure } from "../support/failures.ts";
 import { eventually } from "../support/holder.ts";
 import { patience } from "../support/patience.ts";
-import { deleteAll, expectWhole, letRead, liveIn, makeNode, nodeTexts, readTree } from "../support/zookeeper-tree.ts";
+import {
+  deleteAll,
+  expectWhole,
+  letRead,
+  liveIn,
+  makeNode,
+  nodeText,
+  nodeTexts,
+  readTree,
+  setNode,
+} from "../support/zookeeper-tree.ts";
 import { openZooKeeper, ZooKeeper, zooKeeperMissing } from "../support/zookeeper.ts";
 
 /** A request of a client, by the method that makes it and the path that it names first. */
@@ -219,6 +229,61 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     expect((await registry.worker(namespace, 0))?.until).toBeGreaterThanOrEqual(held?.until ?? Infinity);
   });
 
+  test.each(["renew", "release"] as const)(
+    "a %s of a claim that the store has forgotten begins a quarantine, where its number is pinned and was never claimed",
+    async (method) => {
+      await other.pin(namespace, 9, "kept");
+      await other.unpin(namespace, 9);
+      await other.pin(namespace, 0, "kept", { ip: "10.0.0.9" });
+      const path = `${root}/state/0/0000000000`;
+      const before = await nodeText(port, path);
+      const request = ask({ workerId: 0, holder: { host: "owner", ip: "10.0.0.9", pid: 1, instance: "" } });
+      const grant = await granted(other, request);
+      await setNode(port, path, before);
+      const era = (await other.describe(namespace))?.era;
+      const asked = { ...keyOf(request, grant), clock: Date.now(), receipt: grant.receipt };
+      if (method === "renew") {
+        expect(await failure(registry.renew({ ...asked, window: 2000 }))).toMatchObject({ code: "QUARANTINE" });
+      } else expect(await registry.release(asked)).toMatchObject({ outcome: "lost", reason: "forgotten" });
+      expect((await other.describe(namespace))?.era).not.toBe(era);
+    },
+  );
+
+  test("a claim that has read a note makes no namespace behind a later one", async () => {
+    const remove = async (): Promise<void> => {
+      const era = (await other.describe(namespace))?.era ?? "";
+      await other.remove?.({ namespace, era });
+    };
+    await remove();
+    let until = 0;
+    const work = async (): Promise<void> => {
+      await other.init({ namespace, layout: claimRequest().layout });
+      await forget();
+      ({ until } = await granted(other, ask({ workerId: 0, window: 60_000 })));
+      await remove();
+    };
+    between = { sent: atCommit(1), work };
+    expect(await failure(registry.claim(ask({ workerId: 0 })))).toMatchObject({ code: "QUARANTINE" });
+    expect(until).toBeGreaterThan(Date.now());
+  });
+
+  test("a record deleted by hand is noticed, whatever else is pinned beside its pool", async () => {
+    const pool = { first: 0, last: 1 };
+    for (const workerId of [0, 1]) await granted(other, ask({ workerId, window: 60_000 }));
+    await other.pin(namespace, 500, "kept");
+    await deleteAll(port, `${root}/state/0/0000000001`);
+    expect(await registry.claim(ask({ pool }))).toMatchObject({ outcome: "exhausted" });
+    expect(await registry.worker(namespace, 1)).toMatchObject({ state: "resting" });
+  });
+
+  test("the node that marks a namespace, deleted by hand: it is named", async () => {
+    const id = (await other.describe(namespace))?.id ?? "";
+    await deleteAll(port, `${root}/meta/${id}`);
+    const error = await failure(registry.claim(ask()));
+    expect(error).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
+    expect(error.message).toContain(`${root}/meta/${id}`);
+  });
+
   test("a pin whose namespace is removed under it leaves nothing beside the note", async () => {
     await used(0);
     const work = async (): Promise<void> => {
@@ -228,7 +293,8 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     // The first one fails, because the address has no folder yet.
     between = { sent: atCommit(2), work };
     expect(await failure(registry.pin(namespace, 3, "kept", { ip: "10.0.0.9" }))).toMatchObject({ code: "NOT_FOUND" });
-    expect(Object.keys(await nodeTexts(port, root))).toEqual([root, `${root}/meta`]);
+    const left = Object.keys(await nodeTexts(port, root));
+    expect(left).toEqual([root, `${root}/meta`, expect.stringContaining(`${root}/meta/`)]);
   });
 
   test("a renewal that is repeated over another session shows that its holder lives", async () => {

@@ -33,7 +33,13 @@ async function rowsOf(
     },
     remove: async (path: string) => rows.delete(path),
   } as unknown as ZooKeeperSession;
-  const reader = new ZooKeeperReader(nodes, { kind: "read", races: 0, spread: 1, touch: async () => 0 });
+  const reader = new ZooKeeperReader(nodes, {
+    kind: "read",
+    races: 0,
+    spread: 1,
+    owns: () => false,
+    touch: async () => 0,
+  });
   await reader.begin(session);
   return { session, reader, lists: () => lists };
 }

@@ -65,6 +65,7 @@ export async function operate<Answer>(
       else if (!(error instanceof Changed)) throw error;
       late ||= !(error instanceof Changed);
     }
+    if (races > 2) await clock.sleep(Math.random() * Math.min(5 * races, longestPause));
     if (monotonic(clock) >= deadline) {
       if (lost !== undefined) throw silent(lost);
       throw new SnowleaseError(
@@ -72,6 +73,5 @@ export async function operate<Answer>(
         `Other writers were faster ${races} times within ${operationTimeout} ms at ${title}, nothing was changed; try again.`,
       );
     }
-    if (races > 2) await clock.sleep(Math.random() * Math.min(5 * races, longestPause));
   }
 }

@@ -28,7 +28,7 @@ interface Erasure {
 /** Deletes a part of a namespace, or the last one. @throws BeatenAt where something is in it by then */
 export async function erase(
   exchange: Exchange,
-  { root, meta, unpins, folders }: Nodes,
+  { root, meta, unpins, folders, mark }: Nodes,
   { stand, version, noted, halt }: Erasure,
 ): Promise<void> {
   async function write(writes: readonly Write[]): Promise<void> {
@@ -63,7 +63,8 @@ export async function erase(
   const marks = (await below([meta])).map(remove);
   if (noted !== undefined) {
     const note: Write = { op: "set", path: meta, data: standingBytes({ noted }), version };
-    return write([...stand, note, ...marks, ...own.map(remove)]);
+    const made: Write = { op: "create", path: mark({ noted }) ?? "", contested: true };
+    return write([...stand, note, ...marks, made, ...own.map(remove)]);
   }
   // Another registry may have its chroot here.
   const others = there.some((path) => path !== meta && !own.includes(path));

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Stored } from "../../rule/window.ts";
+import type { Standing } from "../engine/port.ts";
 
 /*
  * The nodes of a registry.
@@ -8,7 +9,7 @@ import type { Stored } from "../../rule/window.ts";
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version, era: each write expects its version. Without a
  *                                                   layout: the era that is noted for a namespace which does not exist
- *                         /meta/ID                  of this namespace: each write expects it, since versions begin again with another one
+ *                         /meta/MARK                of what stands there: each write expects it, since versions begin again
  *                         /unpins                   written to with each record that is deleted: with the next one, versions begin again
  *                         /state/SLOT/ID            the record of a worker ID
  *                         /state/SLOT/ID/TOKEN-SEQUENCE   ephemeral: its holder's session lives
@@ -75,8 +76,11 @@ export class Nodes {
   readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
   readonly next = ({ first, last }: PoolBounds): string => `${this.root}/next/${first}-${last}`;
 
-  /** The node of the namespace with this id. */
-  readonly mark = (id: string): string => `${this.meta}/${id}`;
+  /** The node of what stands under the name, and of nothing else that ever did. */
+  readonly mark = ({ made, noted }: Standing): string | undefined => {
+    const name = made?.info.id ?? noted?.era;
+    return name === undefined ? undefined : `${this.meta}/${name}`;
+  };
 
   /** Whether a node only holds others. Such nodes lie at most two below the namespace. */
   readonly isFolder = (path: string): boolean => {

@@ -33,8 +33,6 @@ export interface Beginning {
   /** The leader's clock, Unix ms. */
   readonly clock: number;
   readonly node: Node | undefined;
-  /** The node that is written to with each record that is deleted. Undefined where that does not matter, too. */
-  readonly unpins: Node | undefined;
 }
 
 /** How an attempt reads. */
@@ -44,6 +42,8 @@ interface ReaderOptions {
   /** Among how many equally good worker IDs to choose by lot. */
   readonly spread: number;
   readonly kind: OperationKind;
+  /** Whether this client has made, over this session, the ephemeral node whose path begins so. */
+  readonly owns: (session: ZooKeeperSession, begin: string) => boolean;
   /** Writes the node of the clock. Returns the leader's time of that write, Unix ms. */
   readonly touch: (session: ZooKeeperSession) => Promise<number>;
 }
@@ -64,6 +64,9 @@ export class ZooKeeperReader implements StoreReader {
   readonly tokens: Map<string, Node> = new Map();
   /** The nodes of the sessions of holders: of those that a record was read with, as it was read. */
   readonly sessions: Map<Stored, readonly string[]> = new Map();
+  /** The node that is written to with each record that is deleted. It is read before each record without a claim. */
+  unpins: { readonly node: Node | undefined } | undefined;
+  #unpinsRead: Promise<void> | undefined;
   /** Folders that do not exist. */
   readonly missing: Set<string> = new Set();
   /** The next search for an unused number shall begin elsewhere: stored with the claim. */
@@ -92,17 +95,22 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   async #begin(): Promise<Beginning> {
-    const { meta, unpins } = this.#nodes;
-    const { kind } = this.#options;
+    const { meta } = this.#nodes;
+    const { kind, touch } = this.#options;
     const isWatched = kind === "claim" || kind === "write" || kind === "once";
     // Behind that write, no read is older.
-    const [clock, node, unpinned] = await together([
-      this.#options.touch(this.#session),
+    const [clock, node] = await together([
+      touch(this.#session),
       this.#session.get(meta),
-      isWatched ? this.#session.get(unpins) : undefined,
+      isWatched ? this.#readUnpins() : undefined,
     ]);
     if (node === undefined) await this.#refuseOlder();
-    return { standing: node === undefined ? {} : readStanding(node, meta), clock, node, unpins: unpinned };
+    return { standing: node === undefined ? {} : readStanding(node, meta), clock, node };
+  }
+
+  #readUnpins(): Promise<void> {
+    this.#unpinsRead ??= this.#session.get(this.#nodes.unpins).then((node) => void (this.unpins = { node }));
+    return this.#unpinsRead;
   }
 
   /** Version 1 noted an era in a node of its own. */
@@ -139,11 +147,10 @@ export class ZooKeeperReader implements StoreReader {
 
   /** Of the lowest few one by lot, where other claims reach for them. */
   async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
-    if (everywhere === true) return this.#isFull ? undefined : this.#overlooked(pool);
-    if (slotsIn(pool).length <= fewSlots) {
-      const { unused } = await this.#readWhole(pool);
-      this.#isFull = unused.length === 0;
-      return this.#oneOf(unused);
+    const slots = slotsIn(pool);
+    if (everywhere === true) return this.#isFull ? undefined : this.#overlooked(slots, pool);
+    if (slots.length <= fewSlots) {
+      return this.#oneOf((await this.#readWhole(pool)).unused);
     }
     const next = await this.#session.get(this.#nodes.next(pool));
     const begin = Math.max(pool.first, next === undefined ? 0 : hintOf(next));
@@ -181,10 +188,10 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
-  async #overlooked(pool: PoolBounds): Promise<number | undefined> {
+  async #overlooked(slots: readonly number[], pool: PoolBounds): Promise<number | undefined> {
     const { states, next: nextOf } = this.#nodes;
+    if (slots.length <= fewSlots) return this.#oneOf(await this.#unusedIn(slots, pool));
     const next = await this.#session.get(nextOf(pool));
-    const slots = slotsIn(pool);
     for (let i = 0; i < slots.length; i += countedTogether) {
       const some = slots.slice(i, i + countedTogether);
       const counts = await together(some.map((slot) => this.#count(states(slot))));
@@ -201,7 +208,8 @@ export class ZooKeeperReader implements StoreReader {
     // A claim that finds nothing commits nothing.
     this.#beginAt(pool, pool.last + 1, next === undefined);
     const { node } = await this.begin(this.#session);
-    await together(this.storeNext(this.#session, [{ op: "check", path: this.#nodes.meta, version: node?.version }]));
+    const expected: Write = { op: "check", path: this.#nodes.meta, version: node?.version };
+    await Promise.allSettled(this.storeNext(this.#session, [expected]));
     return undefined;
   }
 
@@ -408,12 +416,18 @@ export class ZooKeeperReader implements StoreReader {
     // The session behind the record: one that began in between must not look as if it had ended.
     const [node, listed] = await together([this.#session.get(path), shows ? this.#session.list(path) : undefined]);
     if (node === undefined) return undefined;
-    // A client knows of its own one.
-    const isCrowded = this.#options.kind === "release" && node.children > 1;
-    const names = listed ?? (isCrowded ? await this.#session.list(path) : undefined);
     const row = readRecord(node, path, workerId);
     const { record } = row;
+    if (record.fence === 0 && this.#unpinsRead === undefined) {
+      await this.#readUnpins();
+      return this.#record(workerId, shows);
+    }
     this.rows.set(record, row);
+    // A client knows of its own node.
+    const isOwn =
+      record.token !== undefined && this.#options.owns(this.#session, this.#nodes.live(workerId, record.token));
+    const isShared = this.#options.kind === "release" && node.children > (isOwn ? 1 : 0);
+    const names = listed ?? (isShared ? await this.#session.list(path) : undefined);
     if (names !== undefined) {
       const own = names.filter((name) => tokenIn(name) === record.token);
       this.sessions.set(

@@ -33,7 +33,7 @@ export async function zooKeeperRegistry(
 }
 
 /**
- * A store in ZooKeeper. A claim takes two to four round trips, any other operation two. It connects at the first operation.
+ * A store in ZooKeeper. A claim takes two to four round trips, any other operation mostly two. It connects at the first operation.
  *
  * The clock is the leader's: each operation begins with a write to one node, and the leader's time of this write is the time of the
  * operation. Because of this write, the reads behind it see everything that was acknowledged before. A new leader with another clock
@@ -66,11 +66,12 @@ export async function zooKeeperStore(
     );
   }
 
+  const owns = ({ id }: ZooKeeperSession, begin: string): boolean => ephemerals.at(id, begin) !== undefined;
   const nodesOf = (namespace: string): Nodes => new Nodes(base, namespace);
   const readerOf = (
     namespace: string,
     how: Pick<AttemptOptions, "kind" | "races" | "spread"> = { kind: "read", races: 0, spread: 1 },
-  ): ZooKeeperReader => new ZooKeeperReader(nodesOf(namespace), { ...how, touch });
+  ): ZooKeeperReader => new ZooKeeperReader(nodesOf(namespace), { ...how, owns, touch });
   /** An operation of the store itself. */
   const run = <Answer>(work: (exchange: Exchange) => Promise<Answer>): Promise<Answer> =>
     operate(store, { repeatable: true }, ({ deadline }) => work(connection.exchanges(deadline)));

@@ -46,9 +46,7 @@ export interface ZooKeeperSession {
   /** Empties a node. Returns the leader's time of that write, Unix ms. */
   touch(path: string): Promise<number | undefined>;
   /** False where the node exists, or its parent is missing. */
-  create(path: string, data?: Uint8Array): Promise<boolean>;
-  /** Whatever it held. False where it does not exist. */
-  set(path: string, data: Uint8Array): Promise<boolean>;
+  create(path: string): Promise<boolean>;
   /** False where there is no such node, or it has children. */
   remove(path: string): Promise<boolean>;
   /** All writes or none. */

@@ -5,11 +5,11 @@ import type { Stored } from "../../rule/window.ts";
 import { together } from "../together.ts";
 import type { OwnEphemerals } from "./ephemerals.ts";
 import { erase } from "./erase.ts";
-import { ConnectionLost, ReadLost } from "./errors.ts";
+import { ConnectionLost, foreignNode, ReadLost } from "./errors.ts";
 import { type Nodes, slotOf } from "./nodes.ts";
 import type { Beginning, ZooKeeperReader } from "./reader.ts";
 import { jsonBytes, recordBytes, standingBytes } from "./records.ts";
-import type { Exchange, Write } from "./session.ts";
+import type { Exchange, Node, Write } from "./session.ts";
 import { BeatenAt, commit } from "./transaction.ts";
 
 /** What an attempt works with. */
@@ -61,7 +61,8 @@ export class ZooKeeperAttempt implements Attempt {
     const stand = this.#stand(standing, becomes);
     // First, so that a number which has a holder by now is not taken for one with somebody else's nodes.
     const guard = records.some(({ before }) => before?.fence === 0) ? [this.#guard(records)] : [];
-    const writes = [...guard, ...records.flatMap((each) => this.#replace(each))];
+    const first: Write[] = standing.made === undefined && becomes?.made ? [{ op: "create", path: nodes.unpins }] : [];
+    const writes = [...guard, ...first, ...records.flatMap((each) => this.#replace(each))];
     const left = records.flatMap(({ before, after }) => {
       const host = before?.pinned === undefined ? before?.holder?.host : undefined;
       return host === undefined || host === after?.holder?.host ? [] : [nodes.host(host)];
@@ -90,9 +91,20 @@ export class ZooKeeperAttempt implements Attempt {
       }
     } catch (error) {
       if (!(error instanceof BeatenAt)) throw error;
+      if (error.path !== undefined && error.path === nodes.mark(standing)) await this.#checkMark(error.path);
       const lost = records.find(({ workerId }) => error.path === nodes.rows(workerId));
       if (lost !== undefined) await this.#replaceLost(lost.workerId, standing, becomes);
       throw error;
+    }
+  }
+
+  /** Where the mark is gone of what stands as it was read, an operator deleted it. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+  async #checkMark(mark: string): Promise<void> {
+    const { exchange, nodes } = this.#tools;
+    const [present, marked] = await exchange((session) => together([session.get(nodes.meta), session.get(mark)]));
+    const { node } = this.#reading;
+    if (marked === undefined && node !== undefined && present !== undefined && isSame(node, present)) {
+      throw foreignNode(mark, "nothing");
     }
   }
 
@@ -114,15 +126,16 @@ export class ZooKeeperAttempt implements Attempt {
   }
 
   /** The writes that prove what stands under the name, or change it. `isSet`: others have to read it again. */
-  #stand({ made }: Standing, becomes: Standing | undefined, isSet: boolean = false): readonly Write[] {
-    const { meta: path, mark } = this.#tools.nodes;
+  #stand(standing: Standing, becomes: Standing | undefined, isSet: boolean = false): readonly Write[] {
+    const { meta: path } = this.#tools.nodes;
     const { node } = this.#reading;
+    const { made } = standing;
     const isSameKind = (made === undefined) === (becomes?.made === undefined);
     const data = becomes && standingBytes(becomes, isSameKind ? node : undefined);
-    const [before, after] = [made, becomes === undefined ? made : becomes.made].map((each) => each?.info.id);
+    const [before, after] = [standing, becomes ?? standing].map(this.#tools.nodes.mark);
     const marks: Write[] = [];
-    if (before !== undefined) marks.push({ op: before === after ? "check" : "remove", path: mark(before) });
-    if (after !== undefined && after !== before) marks.push({ op: "create", path: mark(after), contested: true });
+    if (before !== undefined) marks.push({ op: before === after ? "check" : "remove", path: before });
+    if (after !== undefined && after !== before) marks.push({ op: "create", path: after, contested: true });
     if (node === undefined) return [{ op: "create", path, data, contested: true }, ...marks];
     const { version } = node;
     const isChanged = data !== undefined || isSet;
@@ -138,13 +151,14 @@ export class ZooKeeperAttempt implements Attempt {
    */
   #guard(records: readonly Replacement[]): Write {
     const { unpins: path } = this.#tools.nodes;
-    const { unpins } = this.#reading;
-    const data = new Uint8Array();
-    if (unpins === undefined) return { op: "create", path, contested: true };
+    const { unpins } = this.#tools.reader;
+    if (unpins === undefined) throw new Error("a record without a claim was read before what guards it");
+    const { node } = unpins;
+    // An operator deleted it.
+    if (node === undefined) return { op: "create", path, contested: true };
+    const { version } = node;
     const isDeleted = records.some(({ after }) => after === undefined);
-    return isDeleted
-      ? { op: "set", path, data, version: unpins.version }
-      : { op: "check", path, version: unpins.version };
+    return isDeleted ? { op: "set", path, data: new Uint8Array(), version } : { op: "check", path, version };
   }
 
   /** The writes that put a record, with the nodes by which claims find it, in the place of the one that was read. */
@@ -210,7 +224,7 @@ export class ZooKeeperAttempt implements Attempt {
 
   /**
    * Creates a record where an operator deleted one by hand: its number rests as long as any window of it may be open, and the fence is
-   * above all earlier ones. What was decided before must not be written then: the version of its node begins again.
+   * above those in its history. What was decided before must not be written then: the version of its node begins again.
    */
   async #replaceLost(workerId: number, standing: Standing, becomes: Standing | undefined): Promise<void> {
     const { exchange, nodes, reader } = this.#tools;
@@ -225,4 +239,8 @@ export class ZooKeeperAttempt implements Attempt {
     writes.push(...nodes.indexes(lost).map((path): Write => ({ op: "create", path })));
     await commit(exchange, nodes, { stand: this.#stand(standing, becomes, true), writes });
   }
+}
+
+function isSame(a: Node, b: Node): boolean {
+  return a.version === b.version && Buffer.compare(a.data, b.data) === 0;
 }

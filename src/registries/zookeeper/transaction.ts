@@ -47,19 +47,21 @@ export async function commit(
 ): Promise<Done> {
   const all = [...stand, ...writes];
   const settled = new Set<Write>();
-  const folders = foldersOf(nodes, all);
+  // A folder is created only where what stands was seen to stand; the first one, where nothing stood.
+  const expected = stand.filter(({ op }) => op === "check");
+  const folders = foldersOf(nodes, all).filter((path) => path !== nodes.root || expected.length === 0);
   let missing: readonly string[] = folders.filter(isMissing);
   const parents: Write[] = [];
-  // A folder is created only where the namespace stands.
-  const expected = stand.filter(({ op }) => op === "check");
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
-    const left = [...stand, ...parents, ...writes.filter((write) => !settled.has(write))];
-    const { session, done } = await exchange(async (calls) => {
-      const made = missing.map((path) => calls.commit([...expected, { op: "create", path }]));
-      const committed = Promise.all([calls.commit(left), ...made]);
-      await Promise.allSettled([committed, ...(also?.(calls) ?? [])]);
-      const [done] = await committed;
-      return { session: calls.id, done };
+    const left = [...stand, ...[...parents, ...writes].filter((write) => !settled.has(write))];
+    const { session, done, made } = await exchange(async (calls) => {
+      const folded = missing.map((path) => calls.commit([...expected, { op: "create", path }]));
+      const committed = calls.commit(left);
+      const [made] = await Promise.all([
+        Promise.allSettled(folded),
+        Promise.allSettled([committed, ...(also?.(calls) ?? [])]),
+      ]);
+      return { session: calls.id, done: await committed, made };
     });
     if (done.failed === undefined) {
       const place = left.findIndex((each) => each.op === "create" && each.ephemeral === true);
@@ -70,6 +72,8 @@ export async function commit(
     if (write === undefined || expects || stand.includes(write)) throw new BeatenAt(write?.path);
     if (done.code === codes.notEmpty) throw foreignNode(write.path, "other nodes below it");
     if (write.op === "create" && write.ephemeral !== true && done.code === codes.noNode) {
+      const refused = made.find((each) => each.status === "rejected");
+      if (refused !== undefined) throw refused.reason;
       const parent = posix.dirname(write.path);
       // What is no folder is created together with what lies below it, or not at all.
       if (!folders.includes(parent)) parents.push({ op: "create", path: parent });

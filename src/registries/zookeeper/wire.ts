@@ -222,10 +222,8 @@ export class Wire {
         return answer && Number(answer[0].mtime.readBigInt64BE());
       },
 
-      create: (path, data) =>
-        succeeds((done) => client.create(path, Buffer.from(data ?? []), acl, PERSISTENT, done), nodeExists, noNode),
-
-      set: (path, data) => succeeds((done) => client.setData(path, Buffer.from(data), -1, done), noNode),
+      create: (path) =>
+        succeeds((done) => client.create(path, Buffer.alloc(0), acl, PERSISTENT, done), nodeExists, noNode),
 
       remove: (path) => succeeds((done) => client.remove(path, -1, done), noNode, notEmpty),
 
