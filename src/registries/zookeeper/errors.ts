@@ -90,6 +90,14 @@ export function foreignNode(path: string, what: string): SnowleaseError {
   );
 }
 
+/** An operator deleted a node that each write expects. */
+export function missingNode(path: string): SnowleaseError {
+  return new SnowleaseError(
+    "SCHEMA_INCOMPATIBLE",
+    `ZooKeeper has no node \`${path}\` any more, which each write to this namespace expects: create it again, empty, or use another namespace or chroot.`,
+  );
+}
+
 /** Another version of Snowlease wrote the node. */
 export function otherSchema(path: string, stored: number, known: number): SnowleaseError {
   return new SnowleaseError(

@@ -5,7 +5,7 @@ import type { Stored } from "../../rule/window.ts";
 import { together } from "../together.ts";
 import type { OwnEphemerals } from "./ephemerals.ts";
 import { erase } from "./erase.ts";
-import { ConnectionLost, foreignNode, ReadLost } from "./errors.ts";
+import { ConnectionLost, missingNode, ReadLost } from "./errors.ts";
 import { type Nodes, slotOf } from "./nodes.ts";
 import type { Beginning, ZooKeeperReader } from "./reader.ts";
 import { jsonBytes, recordBytes, standingBytes } from "./records.ts";
@@ -104,7 +104,7 @@ export class ZooKeeperAttempt implements Attempt {
     const [present, marked] = await exchange((session) => together([session.get(nodes.meta), session.get(mark)]));
     const { node } = this.#reading;
     if (marked === undefined && node !== undefined && present !== undefined && isSame(node, present)) {
-      throw foreignNode(mark, "nothing");
+      throw missingNode(mark);
     }
   }
 
