@@ -418,7 +418,7 @@ export class ZooKeeperReader implements StoreReader {
     if (node === undefined) return undefined;
     const row = readRecord(node, path, workerId);
     const { record } = row;
-    if (record.fence === 0 && this.#unpinsRead === undefined) {
+    if (record.fence === 0 && this.#options.kind !== "read" && this.#unpinsRead === undefined) {
       await this.#readUnpins();
       return this.#record(workerId, shows);
     }
