@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import type { Grant, Registry } from "../../src/rule/registry.ts";
 import { Wire } from "../../src/registries/zookeeper/wire.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -8,6 +9,7 @@ import { patience } from "../support/patience.ts";
 import {
   deleteAll,
   expectWhole,
+  forbidChildren,
   letRead,
   liveIn,
   makeNode,
@@ -337,6 +339,54 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     await letRead(port, `${root}/next`);
     for (let i = 0; i < 40; i++) await granted(other, ask({ workerId: i }));
     expect(await granted(registry, ask({ pool }))).toMatchObject({ workerId: 40 });
+  });
+
+  test("a user who may make no folders is told so at once, and may use those that are there", async () => {
+    await makeNode(port, `/${namespace}`);
+    const mine = await openZooKeeper(ensemble.url(`/${namespace}`), patience);
+    onTestFinished(() => mine.close());
+    const layout = claimRequest().layout;
+    await mine.init({ namespace, layout });
+    await makeNode(port, `/${namespace}/snowlease/made`);
+    await forbidChildren(port, `/${namespace}/snowlease/${namespace}`);
+    await forbidChildren(port, `/${namespace}/snowlease`);
+    const asked = [
+      () => mine.claim(ask({ workerId: 3 })),
+      () => mine.claim(ask()),
+      () => mine.pin(namespace, 3, "kept"),
+      () => mine.init({ namespace: "other", layout }),
+      () => mine.claim(ask({ namespace: "other" })),
+    ];
+    for (const each of asked) {
+      const error = await failure(each());
+      expect(error).toBeInstanceOf(SnowleaseError);
+      expect(error).toMatchObject({ code: "UNAUTHORIZED" });
+    }
+    expect(await granted(mine, ask({ namespace: "made", workerId: 3 }))).toMatchObject({ workerId: 3 });
+  });
+
+  test("what guards a number that is only pinned, deleted by hand under a claim: the claim decides anew", async () => {
+    const owner = { ip: "10.0.0.9" };
+    await other.pin(namespace, 3, "kept", owner);
+    const work = async (): Promise<void> => {
+      await deleteAll(port, `${root}/unpins`);
+      await other.unpin(namespace, 3);
+      await other.pin(namespace, 3, "kept for others");
+    };
+    between = { sent: atCommit(1), work };
+    const late = ask({ workerId: 3, holder: { host: "owner", ip: owner.ip, pid: 1, instance: "" } });
+    expect(await registry.claim(late)).toMatchObject({ outcome: "pinned" });
+  });
+
+  test("a removal beside which the mark was deleted, or has somebody else's node, says so", async () => {
+    const { id = "", era = "" } = (await other.describe(namespace)) ?? {};
+    await makeNode(port, `${root}/meta/${id}/x`, "mine");
+    const removal = (confirmed: string): Promise<void> =>
+      other.remove?.({ namespace, era: confirmed }) ?? Promise.resolve();
+    expect(await failure(removal(era))).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
+    await deleteAll(port, `${root}/meta/${id}`);
+    const sealed = (await other.describe(namespace))?.era ?? "";
+    expect(await failure(removal(sealed))).toMatchObject({ code: "SCHEMA_INCOMPATIBLE" });
   });
 
   test("somebody else's node below a record that is to be deleted is named, and nothing is changed", async () => {

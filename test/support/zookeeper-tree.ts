@@ -72,6 +72,13 @@ export function letRead(port: number, path: string): Promise<void> {
   });
 }
 
+/** From now on, nobody may make a node below this one. */
+export function forbidChildren(port: number, path: string): Promise<void> {
+  const { READ, WRITE, DELETE } = zookeeper.Permission;
+  const acl = [new zookeeper.ACL(READ | WRITE | DELETE, new zookeeper.Id("world", "anyone"))];
+  return withDriver(port, (client) => called((done) => client.setACL(path, acl, -1, done)));
+}
+
 /** What somebody does who knows better: writes into a node, whatever it held. */
 export function setNode(port: number, path: string, text: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));

@@ -1,5 +1,6 @@
 import { monotonic, systemClock } from "../../clock.ts";
 import type { Era } from "../../rule/era.ts";
+import { codes, foreignNode } from "./errors.ts";
 import type { Nodes } from "./nodes.ts";
 import { standingBytes } from "./records.ts";
 import type { Exchange, Write } from "./session.ts";
@@ -16,9 +17,8 @@ const batch = 250;
 
 /** What is removed. */
 interface Erasure {
-  /** What proves that the namespace stands, and the version of its node. */
+  /** What proves that the namespace stands. */
   readonly stand: readonly Write[];
-  readonly version: number;
   /** Stands under its name from then on. */
   readonly noted: Era | undefined;
   /** Until when this part deletes, on the monotonic clock, ms. */
@@ -29,11 +29,14 @@ interface Erasure {
 export async function erase(
   exchange: Exchange,
   { root, meta, unpins, folders, mark }: Nodes,
-  { stand, version, noted, halt }: Erasure,
+  { stand, noted, halt }: Erasure,
 ): Promise<void> {
   async function write(writes: readonly Write[]): Promise<void> {
-    const { failed } = await exchange((session) => session.commit(writes));
-    if (failed !== undefined) throw new BeatenAt(writes[failed]?.path);
+    const { failed, code } = await exchange((session) => session.commit(writes));
+    if (failed === undefined) return;
+    const path = writes[failed]?.path ?? "";
+    if (code === codes.notEmpty && path.startsWith(`${meta}/`)) throw foreignNode(path, "other nodes below it");
+    throw new BeatenAt(path);
   }
 
   /** The server sends any list (110,000 names were tried); one of over 16 MiB (400,000 names) ends the connection. */
@@ -62,14 +65,14 @@ export async function erase(
   for (const folder of own) if (!(await empty([folder]))) return;
   const marks = (await below([meta])).map(remove);
   if (noted !== undefined) {
-    const note: Write = { op: "set", path: meta, data: standingBytes({ noted }), version };
+    const note: Write = { op: "set", path: meta, data: standingBytes({ noted }), version: -1 };
     const made: Write = { op: "create", path: mark({ noted }) ?? "", contested: true };
     return write([...stand, note, ...marks, made, ...own.map(remove)]);
   }
   // Another registry may have its chroot here.
   const others = there.some((path) => path !== meta && !own.includes(path));
   const rest = [...own, ...(others ? [] : [root])].map(remove);
-  await write([...stand, ...marks, { op: "remove", path: meta, version }, ...rest]);
+  await write([...stand, ...marks, remove(meta), ...rest]);
 }
 
 function remove(path: string): Write {

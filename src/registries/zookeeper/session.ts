@@ -31,7 +31,7 @@ interface ChildCounts {
 
 /** What became of a transaction: the paths that its creations made, by the places of the writes; or the write that did not find what it expected. */
 type Committed =
-  | { readonly made: readonly (string | undefined)[]; readonly failed?: undefined }
+  | { readonly made: readonly (string | undefined)[]; readonly failed?: undefined; readonly code?: undefined }
   /** `code`: the server's. */
   | { readonly failed: number; readonly code: number };
 

@@ -50,17 +50,16 @@ export class ZooKeeperAttempt implements Attempt {
   async commit({ standing, becomes, records }: StoreChanges): Promise<void> {
     const { exchange, nodes, reader, ephemerals, halt } = this.#tools;
     const { node, clock } = this.#reading;
-    if (node !== undefined && standing.made !== undefined && becomes !== undefined && becomes.made === undefined) {
-      const stand = this.#stand(standing, undefined);
-      return erase(exchange, nodes, { stand, version: node.version, noted: becomes.noted, halt });
-    }
+    const isRemoved = standing.made !== undefined && becomes !== undefined && becomes.made === undefined;
     // Each operation reads behind a write of its own, so none lags: what only has to stand still was seen to stand.
     const isNothing = records.every((each) => each.before === each.after && !this.#isUnseen(each));
     if (becomes === undefined && isNothing) return;
     const isNewSlot = records.some(({ workerId }) => reader.missing.has(nodes.states(slotOf(workerId))));
-    const stand = this.#stand(standing, becomes);
     // First, so that a number which has a holder by now is not taken for one with somebody else's nodes.
     const guard = records.some(({ before }) => before?.fence === 0) ? [this.#guard(records)] : [];
+    // Where an operator deleted what guards them, all earlier decisions fail.
+    const isAnew = guard.some(({ op }) => op === "create");
+    const stand = this.#stand(standing, isRemoved ? undefined : becomes, isAnew);
     const first: Write[] = standing.made === undefined && becomes?.made ? [{ op: "create", path: nodes.unpins }] : [];
     const writes = [...guard, ...first, ...records.flatMap((each) => this.#replace(each))];
     const left = records.flatMap(({ before, after }) => {
@@ -68,6 +67,7 @@ export class ZooKeeperAttempt implements Attempt {
       return host === undefined || host === after?.holder?.host ? [] : [nodes.host(host)];
     });
     try {
+      if (isRemoved) return await erase(exchange, nodes, { stand, noted: becomes.noted, halt });
       const done = await commit(exchange, nodes, {
         stand,
         writes,

@@ -54,27 +54,30 @@ export async function commit(
   const parents: Write[] = [];
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
     const left = [...stand, ...[...parents, ...writes].filter((write) => !settled.has(write))];
-    const { session, done, made } = await exchange(async (calls) => {
+    const { session, done } = await exchange(async (calls) => {
       const folded = missing.map((path) => calls.commit([...expected, { op: "create", path }]));
       const committed = calls.commit(left);
       const [made] = await Promise.all([
         Promise.allSettled(folded),
         Promise.allSettled([committed, ...(also?.(calls) ?? [])]),
       ]);
-      return { session: calls.id, done: await committed, made };
+      const done = await committed;
+      const refused = made.find(({ status }) => status === "rejected");
+      // One that exists is refused as well, to a user who may not make it. Then all others are made.
+      if (done.code === codes.noNode && missing === folders && refused?.status === "rejected") throw refused.reason;
+      return { session: calls.id, done };
     });
     if (done.failed === undefined) {
       const place = left.findIndex((each) => each.op === "create" && each.ephemeral === true);
       return { session, ephemeral: done.made[place] };
     }
     const write = left[done.failed];
+    const parent = posix.dirname(write?.path ?? "");
     const expects = write?.op === "set" || write?.op === "check" || done.code === codes.badVersion;
-    if (write === undefined || expects || stand.includes(write)) throw new BeatenAt(write?.path);
+    const stands = write !== undefined && stand.includes(write) && parent !== nodes.root;
+    if (write === undefined || expects || stands) throw new BeatenAt(write?.path);
     if (done.code === codes.notEmpty) throw foreignNode(write.path, "other nodes below it");
     if (write.op === "create" && write.ephemeral !== true && done.code === codes.noNode) {
-      const refused = made.find((each) => each.status === "rejected");
-      if (refused !== undefined) throw refused.reason;
-      const parent = posix.dirname(write.path);
       // What is no folder is created together with what lies below it, or not at all.
       if (!folders.includes(parent)) parents.push({ op: "create", path: parent });
       missing = folders;
