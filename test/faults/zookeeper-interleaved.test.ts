@@ -334,7 +334,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
 
   test("what a claim does beside its transaction may fail", async () => {
     const pool = { first: 0, last: 9999 };
-    await makeNode(port, `${root}/next`);
     await makeNode(port, `${root}/next/0-9999`, "not a number");
     await letRead(port, `${root}/next`);
     for (let i = 0; i < 40; i++) await granted(other, ask({ workerId: i }));
@@ -348,12 +347,14 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     const layout = claimRequest().layout;
     await mine.init({ namespace, layout });
     await makeNode(port, `/${namespace}/snowlease/made`);
-    await forbidChildren(port, `/${namespace}/snowlease/${namespace}`);
-    await forbidChildren(port, `/${namespace}/snowlease`);
+    const base = `/${namespace}/snowlease`;
+    await forbidChildren(port, `${base}/${namespace}`);
+    await forbidChildren(port, base);
+    expect(await granted(mine, ask({ workerId: 3 }))).toMatchObject({ workerId: 3 });
+    await deleteAll(port, `${base}/${namespace}/host`);
     const asked = [
-      () => mine.claim(ask({ workerId: 3 })),
+      () => mine.claim(ask({ workerId: 4 })),
       () => mine.claim(ask()),
-      () => mine.pin(namespace, 3, "kept"),
       () => mine.init({ namespace: "other", layout }),
       () => mine.claim(ask({ namespace: "other" })),
     ];

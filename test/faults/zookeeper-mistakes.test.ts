@@ -136,7 +136,6 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "nodes in Zo
       "state/0/0000000000/x",
       "idle/0/x",
       "idle/x",
-      "next",
       "next/all",
       "history/x",
     ];

@@ -123,8 +123,7 @@ export function makeRecords(
       return { record, paths: [nodes.state(workerId), nodes.rows(workerId), ...nodes.indexes(record)] };
     });
     const slots = new Set(places.flatMap(({ paths }) => paths.map(folderOf)));
-    for (const path of [...nodes.folders, ...slots])
-      await called((done) => client.create(path, done)).catch(() => undefined);
+    for (const path of slots) await called((done) => client.create(path, done)).catch(() => undefined);
     for (let begin = 0; begin < places.length; begin += 100) {
       const transaction = client.transaction();
       for (const { record, paths } of places.slice(begin, begin + 100)) {

@@ -60,7 +60,8 @@ export class ZooKeeperAttempt implements Attempt {
     // Where an operator deleted what guards them, all earlier decisions fail.
     const isAnew = guard.some(({ op }) => op === "create");
     const stand = this.#stand(standing, isRemoved ? undefined : becomes, isAnew);
-    const first: Write[] = standing.made === undefined && becomes?.made ? [{ op: "create", path: nodes.unpins }] : [];
+    const isMade = standing.made === undefined && becomes?.made !== undefined;
+    const first: Write[] = isMade ? [{ op: "create", path: nodes.unpins }] : [];
     const writes = [...guard, ...first, ...records.flatMap((each) => this.#replace(each))];
     const left = records.flatMap(({ before, after }) => {
       const host = before?.pinned === undefined ? before?.holder?.host : undefined;
@@ -71,6 +72,8 @@ export class ZooKeeperAttempt implements Attempt {
       const done = await commit(exchange, nodes, {
         stand,
         writes,
+        // Who makes a namespace may do more than those who lease from it.
+        folders: isMade ? nodes.folders : [],
         isMissing: (folder) => isNewSlot || reader.missing.has(folder) || (node === undefined && folder === nodes.root),
         // Removed only where this was the last worker ID of that host.
         also: (session) => [

@@ -22,6 +22,8 @@ export interface Multi {
   /** What proves what stands under the name, or changes it. */
   readonly stand: readonly Write[];
   readonly writes: readonly Write[];
+  /** Folders that are created first, besides those of the writes. */
+  readonly folders?: readonly string[] | undefined;
   /** Whether a folder is known to be missing: then it is created first. */
   readonly isMissing?: ((folder: string) => boolean) | undefined;
   /** Calls that are sent with it. The operation does not depend on them. */
@@ -43,14 +45,14 @@ export interface Done {
 export async function commit(
   exchange: Exchange,
   nodes: Nodes,
-  { stand, writes, isMissing = () => false, also }: Multi,
+  { stand, writes, folders: others = [], isMissing = () => false, also }: Multi,
 ): Promise<Done> {
   const all = [...stand, ...writes];
   const settled = new Set<Write>();
   // A folder is created only where what stands was seen to stand; the first one, where nothing stood.
   const expected = stand.filter(({ op }) => op === "check");
   const folders = foldersOf(nodes, all).filter((path) => path !== nodes.root || expected.length === 0);
-  let missing: readonly string[] = folders.filter(isMissing);
+  let missing: readonly string[] = [...folders.filter(isMissing), ...others];
   const parents: Write[] = [];
   for (let repairs = 0; repairs < mostRepairs; repairs++) {
     const left = [...stand, ...[...parents, ...writes].filter((write) => !settled.has(write))];
