@@ -152,7 +152,7 @@ async function fillAll(kind) {
     if (taken > 0) await registry.claim({ ...claimRequest(layout, "other-0", 600_000), workerId: 0 });
     await registry.close();
     const inside = await connect(url.replace(/\/\w+$/, `/${database}`));
-    if (taken > 0) await occupy(inside.run, taken);
+    if (taken > 0) await occupy(inside.run, taken, layout.pool);
     const tables = ["window", "assign", "history", "meta"].map((name) => `workerid_${name}_bench`);
     await inside.run(`${analyze} ${tables.join(", ")}`);
     await inside.close();
@@ -160,7 +160,7 @@ async function fillAll(kind) {
   await close();
 
   /** Turns the one claim into so many, of worker IDs from 0 up, by hosts of their own. */
-  async function occupy(run, taken) {
+  async function occupy(run, taken, { first, last }) {
     const host = "concat('other-', n % 500)";
     const others = {
       worker_id: "n",
@@ -169,7 +169,7 @@ async function fillAll(kind) {
       hostname: host,
       ip: `concat('lease@', ${hash(host)})`,
     };
-    for (const table of ["window", "assign", "history"]) {
+    for (const table of ["window", "assign"]) {
       const [first] = await run(`SELECT * FROM workerid_${table}_bench`);
       const columns = Object.keys(first);
       const values = columns.map((column) =>
@@ -179,7 +179,7 @@ async function fillAll(kind) {
         `INSERT INTO workerid_${table}_bench (${columns.join()}) SELECT ${values.join()} FROM workerid_${table}_bench CROSS JOIN ${numbers(taken)} WHERE n > 0`,
       );
     }
-    await run(`UPDATE workerid_meta_bench SET value = '${taken}' WHERE name LIKE 'pool:%'`);
+    await run(`INSERT INTO workerid_meta_bench (name, value, version) VALUES ('next:${first}-${last}', '${taken}', 1)`);
   }
 }
 

@@ -50,6 +50,7 @@ const othersTaken = [
   "faults/redis-keys",
   "faults/scope",
   "faults/sql-init",
+  "faults/sql-interleaved",
   "faults/sql-round-trips",
   "faults/sqlite-check",
   "faults/zookeeper-interleaved",

@@ -8,17 +8,7 @@ const src = resolve(import.meta.dirname, "../src");
 /** What every part but the rooms of an ID's life may use. */
 const rooms = ["id/", "rule/", "clock.ts", "lease/", "generator/", "sharing/"];
 /** What every store may use. */
-const store = [
-  "id/",
-  "rule/",
-  "clock.ts",
-  "registries/*.ts",
-  "registries/engine/",
-  "registries/compare-and-set/",
-  "store-file.ts",
-  "node:",
-  "npm:",
-];
+const store = ["id/", "rule/", "clock.ts", "registries/*.ts", "registries/engine/", "store-file.ts", "node:", "npm:"];
 const machinery = [
   ...rooms,
   "api/",
@@ -59,7 +49,6 @@ const layers = {
   "store-file.ts": ["id/", "rule/", "node:"],
   "registries/daemon/": ["api/", "id/", "rule/", "clock.ts", "registries/*.ts", "store-file.ts", "node:"],
   "registries/engine/": ["id/", "rule/", "clock.ts", "registries/together.ts", "node:"],
-  "registries/compare-and-set/": ["id/", "rule/", "registries/engine/", "registries/together.ts"],
   "registries/*/": store,
   "registries/": ["id/", "rule/", "clock.ts", "node:", "npm:zod"],
   "assigners/": ["id/", "rule/", "lease/", "registries/", "node:"],

@@ -120,13 +120,6 @@ export const mutants = [
     to: "row.until <= from",
   },
   {
-    name: "bands-never-renamed",
-    row: "each claim read the whole namespace after a pool was narrowed",
-    file: "src/registries/bands.ts",
-    from: "(outside.some((other) => isMixed(band, other)) ? renamed(band) : band)",
-    to: "band",
-  },
-  {
     name: "history-without-end",
     row: "the history of claims grew for ever",
     file: "src/registries/auto-prune.ts",
@@ -194,9 +187,9 @@ export const mutants = [
   {
     name: "sql-counted-versions",
     row: "two live windows on one worker ID, and no quarantine",
-    file: "src/registries/sql/write.ts",
-    from: "{ ...columns, ...conditions(state), version: kept.version }",
-    to: "{ ...columns, ...conditions(state), version: kept.version, new_version: kept.version + 1 }",
+    file: "src/registries/sql/store.ts",
+    from: `tx.swap("record.put", { ...columns, version: row.version })`,
+    to: `tx.swap("record.put", { ...columns, version: row.version, new_version: row.version + 1 })`,
   },
   {
     name: "sql-init-ends-quarantine",

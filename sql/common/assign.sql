@@ -40,13 +40,9 @@ SELECT name FROM {meta} WHERE name = 'schema' AND EXISTS (SELECT 1 FROM {assign}
 -- name: note-foreigners
 -- A record for each number of a span that another program has taken, so that claims need not look at it again.
 INSERT INTO {window} (
-  worker_id, version, band, filed_under, fence, from_ms, until_ms, seen_clock, clean, known_from_ms
+  worker_id, version, filed_under, fence, from_ms, until_ms, seen_clock, clean, known_from_ms
 )
-SELECT a.worker_id, :new_version, NULL, 'foreign', 0, 0, 0, 0, 0, 0
+SELECT a.worker_id, :new_version, 'foreign', 0, 0, 0, 0, 0, 0
 FROM {assign} a
 WHERE a.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {window} w WHERE w.worker_id = a.worker_id);
-
--- name: drop
--- Where no row of a Java process is in it.
-DROP TABLE {assign};

@@ -1,5 +1,5 @@
 -- What a claim looks at before it decides (src/rule/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records: Oracle needs the hints for that, and PostgreSQL reads them as comments.
+-- number of records: Oracle needs the hints for that, and PostgreSQL reads them as comments. `oldest` reads past entries of other pools.
 
 -- name: by-token
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -13,12 +13,26 @@ WHERE w.worker_id BETWEEN :first AND :last
 ORDER BY w.worker_id
 {limit};
 
+-- name: count
+SELECT COUNT(*) AS numbers FROM {window} w WHERE w.worker_id BETWEEN :first AND :last;
+
 -- name: oldest
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
   SELECT /*+ INDEX_ASC(f {until_index}) */ f.* FROM {window} f
   WHERE f.filed_under = :filed_under AND f.worker_id BETWEEN :first AND :last
   ORDER BY f.until_ms, f.worker_id
+  {limit}
+) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+ORDER BY w.until_ms, w.worker_id;
+
+-- name: oldest-in-range
+-- Of so few numbers that each record is looked at. By the sum, no index gives the order: those of other numbers may be in front in it.
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM (
+  SELECT /*+ INDEX(f {window_key}) */ f.* FROM {window} f
+  WHERE f.filed_under = :filed_under AND f.worker_id BETWEEN :first AND :last
+  ORDER BY f.until_ms + 0, f.worker_id
   {limit}
 ) w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
 ORDER BY w.until_ms, w.worker_id;

@@ -1,4 +1,4 @@
--- What is fixed for a namespace and what its operations begin with: era, quarantine, pools, the server's identity and clock.
+-- What is fixed for a namespace and what its operations begin with: era, quarantine, the server's identity and clock.
 
 -- name: read
 SELECT name, value, version, {clock} AS clock, {identity} AS identity FROM {meta};
@@ -33,7 +33,3 @@ SELECT name FROM {meta} WHERE name = 'schema' AND (
   OR EXISTS (SELECT 1 FROM {history})
   OR EXISTS (SELECT 1 FROM {assign} WHERE ip LIKE 'lease@%')
 );
-
--- name: drop
--- The last of the tables.
-DROP TABLE {meta};

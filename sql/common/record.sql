@@ -9,13 +9,13 @@ WHERE w.worker_id = :worker_id;
 
 -- name: add
 INSERT INTO {window} (
-  worker_id, version, era, band, filed_under, fence, token, renewals, turn, from_ms, until_ms, seen_clock, clean,
-  known_from_ms, checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned,
+  worker_id, version, era, filed_under, fence, token, renewals, turn, from_ms, until_ms, seen_clock, clean,
+  known_from_ms, began_ms, checkpoint_timestamp, checkpoint_sequence, host, ip, pid, instance, claimed_at, released_at, pinned,
   recents_from, recents
 )
 SELECT
-  :worker_id, :new_version, :era, :band, :filed_under, :fence, :token, :renewals, :turn, :from_ms, :until_ms, :seen_clock, :clean,
-  :known_from_ms, :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
+  :worker_id, :new_version, :era, :filed_under, :fence, :token, :renewals, :turn, :from_ms, :until_ms, :seen_clock, :clean,
+  :known_from_ms, :began_ms, :checkpoint_timestamp, :checkpoint_sequence, :host, :ip, :pid, :instance, :claimed_at, :released_at, :pinned,
   :recents_from, :recents
 FROM {meta} m
 WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
@@ -24,7 +24,6 @@ WHERE m.name = 'era' AND m.value = :present_era AND {identity} = :identity;
 UPDATE {window} SET
   version = :new_version,
   era = :era,
-  band = :band,
   filed_under = :filed_under,
   fence = :fence,
   token = :token,
@@ -35,6 +34,7 @@ UPDATE {window} SET
   seen_clock = :seen_clock,
   clean = :clean,
   known_from_ms = :known_from_ms,
+  began_ms = :began_ms,
   checkpoint_timestamp = :checkpoint_timestamp,
   checkpoint_sequence = :checkpoint_sequence,
   host = :host,
@@ -57,15 +57,6 @@ WHERE worker_id = :worker_id AND version = :version
   AND {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
--- name: file
--- Files records under another name, except those that are pinned or that another program has taken. `filed_under` comes first: otherwise
--- MySQL and MariaDB compare it with the new `band`.
-UPDATE {window} SET
-  filed_under = CASE WHEN filed_under = band THEN :band ELSE filed_under END,
-  band = :band,
-  version = :new_version
-WHERE worker_id BETWEEN :first AND :last AND band <> :band;
-
 -- name: lock-all
 -- Waits for every transaction that writes records or their history, also for rows that cannot be seen yet, and keeps others
 -- from it until this one ends.
@@ -82,6 +73,3 @@ DELETE FROM {window} WHERE worker_id IN (SELECT worker_id FROM {window} ORDER BY
 -- name: forget
 -- Only a number that was never used.
 DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;
-
--- name: drop
-DROP TABLE {window};

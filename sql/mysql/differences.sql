@@ -26,6 +26,13 @@ WHERE w.filed_under = :filed_under AND w.worker_id BETWEEN :first AND :last
 ORDER BY w.until_ms, w.worker_id
 LIMIT :limit;
 
+-- name: claim.oldest-in-range
+SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
+FROM {window} w FORCE INDEX (PRIMARY) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
+WHERE w.filed_under = :filed_under AND w.worker_id BETWEEN :first AND :last
+ORDER BY w.until_ms, w.worker_id
+LIMIT :limit;
+
 -- name: claim.oldest-of-host
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM {window} w FORCE INDEX ({host_index}) LEFT JOIN {assign} a ON a.worker_id = w.worker_id
@@ -48,6 +55,14 @@ LIMIT :limit;
 
 -- name: assign.erase
 DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
+
+-- name: history.add
+INSERT INTO {history} (
+  worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest
+) VALUES (
+  :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, :ended_at, :ended_by, :newest
+)
+ON DUPLICATE KEY UPDATE until_ms = VALUES(until_ms), ended_at = VALUES(ended_at), ended_by = VALUES(ended_by), newest = VALUES(newest);
 
 -- name: history.erase
 DELETE FROM {history} ORDER BY worker_id, fence LIMIT :limit;

@@ -41,15 +41,11 @@ SELECT 1 AS locked FROM dual;
 -- name: meta.unlock
 SELECT 1 AS unlocked FROM dual;
 
--- name: assign.drop
--- Without a place in the recycle bin.
-DROP TABLE {assign} PURGE;
-
--- name: history.drop
-DROP TABLE {history} PURGE;
-
--- name: meta.drop
-DROP TABLE {meta} PURGE;
-
--- name: record.drop
-DROP TABLE {window} PURGE;
+-- name: history.add
+MERGE INTO {history} h USING dual ON (h.worker_id = :worker_id AND h.fence = :fence)
+WHEN MATCHED THEN UPDATE SET until_ms = :until_ms, ended_at = :ended_at, ended_by = :ended_by, newest = :newest
+WHEN NOT MATCHED THEN INSERT (
+  worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest
+) VALUES (
+  :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, :ended_at, :ended_by, :newest
+);

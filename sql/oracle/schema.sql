@@ -1,10 +1,9 @@
--- What `snowlease init` runs, section by section from the stored version up; `init --print` shows it. Names in braces are this
--- namespace's: src/registries/sql/statements.ts. Each statement may be run again: this database commits each by itself, and what is
+-- What `snowlease init` runs; `init --print` shows it. Names in braces are this namespace's: src/registries/sql/statements.ts. Each statement may be run again: this database commits each by itself, and what is
 -- there already is left as it is. An empty text is none here, so texts that may be empty may be missing.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
--- name: 1
+-- name: 2
 -- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
 CREATE TABLE {assign} (
   worker_id INT NOT NULL,
@@ -23,10 +22,8 @@ CREATE TABLE {window} (
   version NUMBER(19) NOT NULL,
   -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
   era VARCHAR2(64),
-  -- The name of its band: `512-1023`.
-  band VARCHAR2(64),
-  -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
-  -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
+  -- The name under which the indexes list it: `pool`; `foreign` where another program has the number, or it went back to such programs;
+  -- `owner:ADDRESS` while it is pinned for a host. NULL while it is pinned without an owner: no claim looks for it.
   filed_under VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
   -- A hash of the holder's token.
@@ -38,6 +35,8 @@ CREATE TABLE {window} (
   seen_clock NUMBER(19) NOT NULL,
   clean NUMBER(5) NOT NULL,
   known_from_ms NUMBER(19) NOT NULL,
+  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  began_ms NUMBER(19),
   checkpoint_timestamp NUMBER(19),
   checkpoint_sequence NUMBER(19),
   host VARCHAR2(510 CHAR),
@@ -58,7 +57,7 @@ CREATE INDEX {until_index} ON {window} (filed_under, until_ms, worker_id);
 
 CREATE INDEX {host_index} ON {window} (filed_under, host, until_ms, worker_id);
 
--- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
+-- One row for each claim that has ended. While a claim goes on, its record says everything.
 CREATE TABLE {history} (
   worker_id NUMBER(19) NOT NULL,
   fence NUMBER(19) NOT NULL,
@@ -70,8 +69,8 @@ CREATE TABLE {history} (
   pid NUMBER(19) NOT NULL,
   instance VARCHAR2(510 CHAR),
   claimed_at NUMBER(19) NOT NULL,
-  ended_at NUMBER(19),
-  ended_by VARCHAR2(16),
+  ended_at NUMBER(19) NOT NULL,
+  ended_by VARCHAR2(16) NOT NULL,
   newest NUMBER(5) NOT NULL,
   CONSTRAINT {history_key} PRIMARY KEY (worker_id, fence)
 );
@@ -79,8 +78,8 @@ CREATE TABLE {history} (
 -- What may be pruned comes first in it: the newest row of a worker ID stays.
 CREATE INDEX {ended_index} ON {history} (newest, until_ms, worker_id, fence);
 
--- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
--- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; `next:512-1023` for a pool of which
+-- many numbers have a record: where the search for an unused one begins.
 CREATE TABLE {meta} (
   name VARCHAR2(80) NOT NULL,
   value VARCHAR2(4000) NOT NULL,
@@ -89,4 +88,4 @@ CREATE TABLE {meta} (
 );
 
 INSERT INTO {meta} (name, value, version)
-SELECT 'schema', '1', 1 FROM dual WHERE NOT EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'schema');
+SELECT 'schema', '2', 1 FROM dual WHERE NOT EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'schema');

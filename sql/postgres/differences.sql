@@ -38,3 +38,12 @@ SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:t
 
 -- name: meta.unlock
 SELECT 1 AS unlocked;
+
+-- name: history.add
+INSERT INTO {history} (
+  worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest
+) VALUES (
+  :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, :ended_at, :ended_by, :newest
+)
+ON CONFLICT (worker_id, fence) DO UPDATE SET
+  until_ms = excluded.until_ms, ended_at = excluded.ended_at, ended_by = excluded.ended_by, newest = excluded.newest;

@@ -1,9 +1,8 @@
--- What `snowlease init` runs, section by section from the stored version up; `init --print` shows it. Names in braces are this
--- namespace's: src/registries/sql/statements.ts. Indexes and constraints have names that no table of another namespace can have.
+-- What `snowlease init` runs; `init --print` shows it. Names in braces are this namespace's: src/registries/sql/statements.ts. Indexes and constraints have names that no table of another namespace can have.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
--- name: 1
+-- name: 2
 -- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
 CREATE TABLE IF NOT EXISTS {assign} (
   worker_id INT NOT NULL,
@@ -21,10 +20,8 @@ CREATE TABLE IF NOT EXISTS {window} (
   version BIGINT NOT NULL,
   -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
   era VARCHAR(64),
-  -- The name of its band: `512-1023`.
-  band VARCHAR(64),
-  -- The name under which the indexes list it: its band's, `foreign`, or `owner:ADDRESS` while it is pinned for a host. NULL while it
-  -- is pinned without an owner: no claim looks for it. Each pool has names of its own, so no claim reads past entries of another pool.
+  -- The name under which the indexes list it: `pool`; `foreign` where another program has the number, or it went back to such programs;
+  -- `owner:ADDRESS` while it is pinned for a host. NULL while it is pinned without an owner: no claim looks for it.
   filed_under VARCHAR(64),
   fence BIGINT NOT NULL,
   -- A hash of the holder's token.
@@ -36,6 +33,8 @@ CREATE TABLE IF NOT EXISTS {window} (
   seen_clock BIGINT NOT NULL,
   clean SMALLINT NOT NULL,
   known_from_ms BIGINT NOT NULL,
+  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  began_ms BIGINT,
   checkpoint_timestamp BIGINT,
   checkpoint_sequence BIGINT,
   host VARCHAR(255),
@@ -56,7 +55,7 @@ CREATE INDEX IF NOT EXISTS {until_index} ON {window} (filed_under, until_ms, wor
 
 CREATE INDEX IF NOT EXISTS {host_index} ON {window} (filed_under, host, until_ms, worker_id) WHERE filed_under IS NOT NULL;
 
--- One row for each claim. While a claim goes on, the end of its window is in its record; here is the end that the claim stored.
+-- One row for each claim that has ended. While a claim goes on, its record says everything.
 CREATE TABLE IF NOT EXISTS {history} (
   worker_id BIGINT NOT NULL,
   fence BIGINT NOT NULL,
@@ -68,8 +67,8 @@ CREATE TABLE IF NOT EXISTS {history} (
   pid BIGINT NOT NULL,
   instance VARCHAR(255) NOT NULL,
   claimed_at BIGINT NOT NULL,
-  ended_at BIGINT,
-  ended_by VARCHAR(16),
+  ended_at BIGINT NOT NULL,
+  ended_by VARCHAR(16) NOT NULL,
   newest SMALLINT NOT NULL,
   CONSTRAINT {history_key} PRIMARY KEY (worker_id, fence)
 );
@@ -77,8 +76,8 @@ CREATE TABLE IF NOT EXISTS {history} (
 -- What may be pruned, and only that: the newest row of a worker ID stays.
 CREATE INDEX IF NOT EXISTS {ended_index} ON {history} (until_ms, worker_id, fence) WHERE newest = 0;
 
--- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; for each pool `pool:512-1023` a number below which
--- every number of the pool has a record; and `band:512`, which numbers are filed under which name: src/registries/sql/bands.ts.
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; `next:512-1023` for a pool of which
+-- many numbers have a record: where the search for an unused one begins.
 CREATE TABLE IF NOT EXISTS {meta} (
   name VARCHAR(80) NOT NULL,
   value TEXT NOT NULL,
@@ -86,4 +85,4 @@ CREATE TABLE IF NOT EXISTS {meta} (
   CONSTRAINT {meta_key} PRIMARY KEY (name)
 );
 
-INSERT INTO {meta} (name, value, version) VALUES ('schema', '1', 1) ON CONFLICT (name) DO NOTHING;
+INSERT INTO {meta} (name, value, version) VALUES ('schema', '2', 1) ON CONFLICT (name) DO NOTHING;

@@ -45,28 +45,6 @@ export type PoolRead = {
   readonly [Name in keyof PoolView]: readonly [name: Name, ...input: Parameters<PoolView[Name]>];
 }[keyof PoolView];
 
-/**
- * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one
- * never used, the one whose window ended longest ago. Call it inside the registry's atomic step, with `clock` read there.
- */
-export function decideClaim(view: PoolView, request: ClaimRequest, state: NamespaceState): Decision {
-  const steps = claimSteps(request, state);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next(view);
-  return step.value;
-}
-
-/**
- * The same for a store that reads over a network: it yields all reads that a step may make, so that they fit one round trip, and takes
- * the view that answers them.
- */
-export function* claimSteps(
-  request: ClaimRequest,
-  state: NamespaceState,
-): Generator<readonly PoolRead[], Decision, PoolView> {
-  return yield* claimFrom(yield claimReads(request), request, state);
-}
-
 /** What a claim reads first: it depends on nothing that is stored. */
 export function claimReads({
   token,
@@ -99,8 +77,10 @@ function preferredIn(pool: PoolBounds, { preferred = [] }: Pick<ClaimRequest, "p
 }
 
 /**
- * The steps behind those reads. `view`: answers them. `samples`: the store looks at a part of a large pool at first. Before the claim calls
- * it exhausted, it asks for all of it.
+ * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one never
+ * used, the one whose window ended longest ago. It yields the reads that its next step makes, and takes the view that answers them. `view`:
+ * answers those of `claimReads`. `samples`: the store looks at a part of a large pool at first; before the claim calls it exhausted, it asks
+ * for all of it.
  */
 export function* claimFrom(
   view: PoolView,
@@ -163,7 +143,7 @@ export function* claimFrom(
 }
 
 /** The answer to a claim that was granted before. */
-export function repeatedAnswer(record: Stored, state: NamespaceState): Grant | Lost {
+function repeatedAnswer(record: Stored, state: NamespaceState): Grant | Lost {
   // The registry may have forgotten how far that window reached.
   if (record.era !== state.era) return { outcome: "lost", reason: "forgotten" };
   // The process that made the claim has its window and has renewed it: this one is a copy of it.

@@ -75,7 +75,6 @@ async function liveBeside(registry: Registry, additions: Additions): Promise<voi
   expect(await step("unpin", () => registry.unpin(namespace, workerId))).toBe(true);
   await renew();
 
-  // Another pool cuts the bands, so the record is filed under another name.
   const pool = { first: 4, last: 9 };
   const other = claimRequest({ pool });
   const grant = await step("claim in another pool", () => granted(registry, other));
@@ -239,7 +238,7 @@ describe.each([...databases, oracleStandIn])("$name", ({ missing, start }) => {
           return [
             await later(`${window} WHERE worker_id = ${workerId}`),
             await later(`${meta} WHERE name = 'layout'`),
-            await later(`${meta} WHERE name = 'band:0'`),
+            await later(`${meta} WHERE name = 'era'`),
             entry?.["value"],
           ];
         },

@@ -3,10 +3,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import { parseAddress } from "../../src/registries/index.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { schemaText } from "../../src/registries/sql/init.ts";
+import { schemaText } from "../../src/registries/sql/schema.ts";
 import type { SqlAddress } from "../../src/registries/sql/execute.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
-import { loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
+import { loadSchema, loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { Sandbox } from "../support/cli.ts";
 import { driveStandIn, OracleStandIn, oracleStandIn, RealOracle, standInEnvironment } from "../support/oracle.ts";
@@ -66,12 +66,14 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       return namespace;
     }
 
+    const { version } = loadSchema("oracle");
+
     test("its clock is that of the world, in any zone, and goes on when summer ends", async () => {
       const registry = await opened();
       const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
       expect(durability).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
-      expect(schema).toBe(1);
+      expect(schema).toBe(version);
       const text = loadStatements("oracle").get("session.touch") ?? "";
       for (const [time, zone] of [
         ["2026-10-25 02:59:59.999", "+02:00"],
@@ -121,7 +123,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
       await server.query(named("DROP INDEX {host_index}", names));
       expect(await registry.init({ namespace, layout })).toMatchObject({ layout });
       expect(await server.query(named("SELECT value FROM {meta} WHERE name = 'schema'", names))).toEqual([
-        { value: "1" },
+        { value: String(version) },
       ]);
       await expect(
         server.query(named("CREATE INDEX {host_index} ON {window} (until_ms)", names)),
@@ -210,6 +212,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
           ["claim.by-token", "token_index"],
           ["claim.numbers", "window_key"],
           ["claim.oldest", "until_index"],
+          ["claim.oldest-in-range", "window_key"],
           ["claim.oldest-of-host", "host_index"],
           ["claim.newest-of-host", "host_index"],
           ["claim.left-by-foreigners", "until_index"],
@@ -229,57 +232,70 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
     });
 
     describe.skipIf(real)("which can be ended and looked into", () => {
-      test("killed with -9 before and after each step of a claim: it comes to one claim, whole", async () => {
+      /** Does something with a registry whose server is killed before or behind a statement. */
+      async function interrupted<Answer>(
+        step: RegExp,
+        after: boolean,
+        work: (registry: Registry) => Promise<Answer>,
+      ): Promise<Answer> {
+        let ended: Promise<void> | undefined;
+        const end = async (): Promise<void> => {
+          const standIn = server as OracleStandIn;
+          await standIn.kill();
+          await standIn.start();
+        };
+        const driven = vi.spyOn(oracle, "load").mockResolvedValue({
+          ...driver,
+          async getConnection(target: object) {
+            const connection = await driver.getConnection(target);
+            const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
+            connection.execute = (async (text: string, ...rest: unknown[]) => {
+              const isIt = ended === undefined && step.test(text);
+              if (isIt && !after) ended = end();
+              if (isIt && !after) await ended;
+              const answer = await execute(text, ...rest);
+              if (!isIt || !after) return answer;
+              // What it answers then is lost.
+              ended = end();
+              await ended;
+              throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
+            }) as typeof connection.execute;
+            return connection;
+          },
+        });
+        const registry = await openSql(server.url(), 50_000);
+        open.push(registry);
+        driven.mockRestore();
+        driveStandIn();
+        const answer = await work(registry);
+        await ended;
+        expect(ended).toBeDefined();
+        return answer;
+      }
+
+      test("killed with -9 before and after each step of a claim and its release: each is done once, as a whole", async () => {
         const namespace = newNamespace();
         const first = await opened();
         await first.init({ namespace, layout, maxWindow: 600_000 });
         await granted(first, claimRequest({ namespace, window: 600_000 }));
-        let claims = 1;
-        for (const step of [
-          /^INSERT INTO workerid_w/,
-          /^INSERT INTO workerid_a/,
-          /^INSERT INTO workerid_h/,
-          /^COMMIT/,
-        ]) {
-          for (const after of [false, true]) {
-            let ended: Promise<void> | undefined;
-            const end = async (): Promise<void> => {
-              const standIn = server as OracleStandIn;
-              await standIn.kill();
-              await standIn.start();
-            };
-            const driven = vi.spyOn(oracle, "load").mockResolvedValue({
-              ...driver,
-              async getConnection(target: object) {
-                const connection = await driver.getConnection(target);
-                const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
-                connection.execute = (async (text: string, ...rest: unknown[]) => {
-                  const isIt = ended === undefined && step.test(text);
-                  if (isIt && !after) ended = end();
-                  if (isIt && !after) await ended;
-                  const answer = await execute(text, ...rest);
-                  if (!isIt || !after) return answer;
-                  // What it answers then is lost.
-                  ended = end();
-                  await ended;
-                  throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
-                }) as typeof connection.execute;
-                return connection;
-              },
-            });
-            const registry = await openSql(server.url(), 50_000);
-            open.push(registry);
-            driven.mockRestore();
-            driveStandIn();
+        let [claims, releases] = [1, 0];
+        for (const after of [false, true]) {
+          for (const step of [/^INSERT INTO workerid_w/, /^INSERT INTO workerid_a/, /^COMMIT/]) {
             const request = claimRequest({ namespace, window: 600_000 });
-            const grant = await granted(registry, request);
-            await ended;
-            expect(ended).toBeDefined();
+            const grant = await interrupted(step, after, (registry) => granted(registry, request));
             expect([grant.workerId, grant.fence]).toEqual([claims++, 1]);
             const key = keyOf(request, grant);
-            expect(await registry.renew({ ...key, clock: Date.now(), window: 600_000 })).toMatchObject({
+            expect(await first.renew({ ...key, clock: Date.now(), window: 600_000 })).toMatchObject({
               outcome: "renewed",
             });
+          }
+          for (const step of [/^UPDATE workerid_w/, /^MERGE INTO workerid_h/, /^COMMIT/]) {
+            const request = claimRequest({ namespace, window: 600_000 });
+            const grant = await granted(first, request);
+            expect([grant.workerId, grant.fence]).toEqual([claims++, 1]);
+            const release = { ...keyOf(request, grant), clock: Date.now() };
+            const answer = await interrupted(step, after, (registry) => registry.release(release));
+            expect([answer.outcome, releases++]).toEqual(["released", expect.any(Number)]);
           }
         }
         const counts = await Promise.all(
@@ -287,7 +303,7 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
             server.query(`SELECT COUNT(*) AS n FROM workerid_${table}_${namespace}`),
           ),
         );
-        expect(counts.flat()).toEqual(counts.map(() => ({ n: claims })));
+        expect(counts.flat()).toEqual([claims, claims, releases].map((n) => ({ n })));
       }, 120_000);
 
       const theirs: Readonly<Record<string, unknown>> = {

@@ -8,7 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
-import { schemaText } from "../../src/registries/sql/init.ts";
+import { schemaText } from "../../src/registries/sql/schema.ts";
+import { loadSchema } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { freePort } from "../support/servers.ts";
@@ -96,7 +97,7 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
       const { clock, durability, schema } = await registry.ping();
       expect(Math.abs(clock - Date.now())).toBeLessThan(5000);
       expect(durability).toMatch(/^Acknowledged writes survive kill -9 and power loss .+\.$/);
-      expect(schema).toBe(1);
+      expect(schema).toBe(loadSchema(dialect).version);
       expect(Math.abs((await granted(registry, claimRequest({ namespace }))).clock - Date.now())).toBeLessThan(5000);
     });
 
@@ -131,15 +132,16 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
 
     test("tables of another version, or that lack a column, are left alone", async () => {
       const { registry, namespace } = await made();
-      await server.query(`UPDATE workerid_meta_${namespace} SET value = '2' WHERE name = 'schema'`);
+      const { version } = loadSchema(dialect);
+      await server.query(`UPDATE workerid_meta_${namespace} SET value = '9' WHERE name = 'schema'`);
       for (const asked of [
         () => registry.claim(claimRequest({ namespace })),
         () => registry.init({ namespace, layout }),
       ]) {
         const { code, message } = await failure(asked());
-        expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("version 2")]);
+        expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("version 9")]);
       }
-      await server.query(`UPDATE workerid_meta_${namespace} SET value = '1' WHERE name = 'schema'`);
+      await server.query(`UPDATE workerid_meta_${namespace} SET value = '${version}' WHERE name = 'schema'`);
       await server.query(`ALTER TABLE workerid_window_${namespace} DROP COLUMN known_from_ms`);
       expect((await failure(registry.claim(claimRequest({ namespace, workerId: 1 })))).code).toBe(
         "SCHEMA_INCOMPATIBLE",
@@ -149,9 +151,14 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     test("a table that was dropped is made anew by `init`; for that of windows a quarantine begins", async () => {
       const { registry, namespace } = await made();
       const again = (): Promise<unknown> => registry.init({ namespace, layout });
-      for (const table of ["history", "assign"]) {
+      await granted(registry, claimRequest({ namespace, workerId: 1 }));
+      const dropped: Readonly<Record<string, () => Promise<unknown>>> = {
+        history: () => registry.forceRelease({ namespace, workerId: 1, force: true }),
+        assign: () => registry.claim(claimRequest({ namespace })),
+      };
+      for (const [table, work] of Object.entries(dropped)) {
         await server.query(`DROP TABLE workerid_${table}_${namespace}`);
-        const { code, message } = await failure(registry.claim(claimRequest({ namespace })));
+        const { code, message } = await failure(work());
         expect([code, message]).toEqual(["SCHEMA_INCOMPATIBLE", expect.stringContaining("run `snowlease init")]);
         await again();
         await granted(registry, claimRequest({ namespace }));
@@ -290,11 +297,12 @@ describe.each(databases)("$name", ({ name, dialect, missing, start }) => {
     test("a connection that is cut in the middle of a transaction leaves nothing behind, and the operation is done anew", async () => {
       const { namespace } = await made();
       const { wire, registry } = await wired(5000);
-      wire.cut = { text: `INSERT INTO workerid_history_${namespace}`, arrives: true };
+      wire.cut = { text: `INSERT INTO workerid_assign_${namespace}`, arrives: true };
       expect(await granted(registry, claimRequest({ namespace, window: 60_000 }))).toMatchObject({
         workerId: 0,
         fence: 1,
       });
+      expect(wire.cut).toBeUndefined();
       expect(await registry.history(namespace, 0)).toHaveLength(1);
     });
 

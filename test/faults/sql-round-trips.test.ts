@@ -6,8 +6,8 @@ import { databases, type DatabaseServer } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
 import { Wire } from "../support/wire.ts";
 
-/** What is read together, and what is written together; a claim reads twice. */
-const [claims, renewals] = [3, 2];
+/** What is read together, and what is written together; a claim without a number of its own reads twice. */
+const [claims, others] = [3, 2];
 
 describe.each(databases)("round trips to $name", ({ missing, start }) => {
   describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
@@ -51,14 +51,14 @@ describe.each(databases)("round trips to $name", ({ missing, start }) => {
     }
 
     test.each([
-      { label: "in an empty pool", taken: 0, wish: {} },
-      { label: "in a pool that is nearly full", taken: 9, wish: {} },
-      { label: "of a number by its name", taken: 5, wish: { workerId: 7 } },
-      { label: "of one that was had before", taken: 5, wish: { preferred: [8, 9] } },
-    ])("a claim $label takes three, its renewal and its release two", async ({ taken, wish }) => {
+      { label: "in an empty pool", taken: 0, wish: {}, turns: claims },
+      { label: "in a pool that is nearly full", taken: 9, wish: {}, turns: claims },
+      { label: "of a number by its name", taken: 5, wish: { workerId: 7 }, turns: others },
+      { label: "of one that was had before", taken: 5, wish: { preferred: [8, 9] }, turns: claims },
+    ])("a claim $label takes $turns, its renewal and its release two", async ({ taken, wish, turns }) => {
       for (let workerId = 0; workerId < taken; workerId++)
         await granted(registry, ask(`other-${workerId}`, { workerId }));
-      // The first claim from a pool notes it, and the first that finds no unused number in it.
+      // The first claim that finds no unused number in a pool notes it.
       for (let i = 0; i < 2; i++) {
         const before = ask(`before-${i}`);
         const grant = await granted(registry, before);
@@ -66,14 +66,14 @@ describe.each(databases)("round trips to $name", ({ missing, start }) => {
       }
       const request = ask("mine", wish);
       const claim = await turnsOf(() => registry.claim(request));
-      expect([claim.answer.outcome, claim.turns]).toEqual(["granted", claims]);
+      expect([claim.answer.outcome, claim.turns]).toEqual(["granted", turns]);
       if (claim.answer.outcome !== "granted") return;
       const key = keyOf(request, claim.answer);
       const { from } = claim.answer;
       const renewal = await turnsOf(() => registry.renew({ ...key, clock: Date.now(), window: 60_000 }));
-      expect([renewal.answer.outcome, renewal.turns]).toEqual(["renewed", renewals]);
+      expect([renewal.answer.outcome, renewal.turns]).toEqual(["renewed", others]);
       const release = await turnsOf(() => registry.release({ ...key, clock: Date.now(), used: { until: from } }));
-      expect([release.answer.outcome, release.turns]).toEqual(["released", renewals]);
+      expect([release.answer.outcome, release.turns]).toEqual(["released", others]);
     });
   });
 });

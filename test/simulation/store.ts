@@ -1,7 +1,8 @@
 import type { Clock } from "../../src/clock.ts";
 import { type Era, firstEra, type NamespaceState, nextEra, openedEra } from "../../src/rule/era.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
-import { decideClaim, grantOf } from "../../src/rule/pool.ts";
+import { grantOf } from "../../src/rule/pool.ts";
+import { decideClaim } from "../support/decide-claim.ts";
 import { readReceipt } from "../../src/rule/receipt.ts";
 import {
   type ClaimRequest,

@@ -1,11 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
+import { systemClock } from "../../src/clock.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { inOneStep } from "../../src/registries/engine/in-one-step.ts";
+import { claim } from "../../src/registries/engine/claim.ts";
 import { init } from "../../src/registries/engine/namespace.ts";
 import { erase, pinAll, seal, separate } from "../../src/registries/engine/operator.ts";
+import { optimistic } from "../../src/registries/engine/optimistic.ts";
 import {
   type Operation,
   type Outcome,
+  type Replacement,
   stateOf,
   type StoreChanges,
   type StoreView,
@@ -14,7 +19,8 @@ import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import { defaultLimits } from "../../src/rule/limits.ts";
 import { eraMark, newNamespace } from "../../src/rule/new-namespace.ts";
 import { infoOf } from "../../src/rule/quarantine.ts";
-import type { Grant } from "../../src/rule/registry.ts";
+import type { Grant, Registry } from "../../src/rule/registry.ts";
+import type { Stored } from "../../src/rule/window.ts";
 import { sealedEra } from "../../src/rule/removal.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -161,4 +167,119 @@ test("an operation that waited for its turn judges the caller's clock as it stan
   const asked = claimRequest({ namespace, layout: defaultLayout.fingerprint, clock: clock - 500, window: 1000 });
   expect(await registry.claim(asked)).toMatchObject({ outcome: "granted", until: clock + 1000 });
   expect(await registry.worker(namespace, 0)).toMatchObject({ seenClock: clock });
+});
+
+describe("beside programs that keep no windows", () => {
+  const java = { host: "java", ip: "192.0.2.9", pid: 7, instance: "" };
+
+  /** A registry in which such programs have taken some worker IDs; in those of `marked`, they see that ours has them. 3 is never used. */
+  function beside({
+    taken = [],
+    marked = [],
+    records = [],
+  }: {
+    readonly taken?: readonly number[];
+    readonly marked?: readonly number[];
+    readonly records?: readonly Stored[];
+  }): { readonly registry: Registry; readonly stored: Replacement[] } {
+    const stored: Replacement[] = [];
+    const others = {
+      seen: true,
+      takenBy: (id: number) => (taken.includes(id) ? java : undefined),
+      isMarked: (id: number) => marked.includes(id),
+    };
+    const found: Readonly<Record<string, (input: unknown) => unknown>> = {
+      byId: (id) => records.find(({ workerId }) => workerId === id),
+      firstUnused: () => 3,
+      page: () => ({ rows: records, next: undefined }),
+      oldestOfHost: () => [],
+      pinnedFor: () => [],
+    };
+    const registry = optimistic({
+      kind: "stub",
+      title,
+      clock: systemClock,
+      operationTimeout: 20_000,
+      pinsTogether: true,
+      hasOthers: true,
+      silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
+      ping: async () => ({ clock, durability: "" }),
+      prune: async () => ({ pruned: 0, isDone: true }),
+      close: async () => undefined,
+      attempt: () => ({
+        read: async (reads) => ({
+          clock,
+          standing: { made },
+          others,
+          found: reads.map(([name, input]) => found[name]?.(input)),
+        }),
+        commit: async (changes) => void stored.push(...changes.records),
+      }),
+    });
+    return { registry, stored };
+  }
+
+  const ask = (wish = {}) => claimRequest({ namespace, clock, ...wish });
+
+  test("a claim takes none of theirs, and says whose a number is that it names", async () => {
+    const { registry, stored } = beside({ taken: [5] });
+    expect(await registry.claim(ask({ workerId: 5 }))).toEqual({
+      outcome: "foreign",
+      workerId: 5,
+      holder: java,
+      clock,
+    });
+    expect(stored).toEqual([]);
+    expect(await registry.claim(ask({ preferred: [5] }))).toMatchObject({ outcome: "granted", workerId: 3 });
+  });
+
+  test("a number that one of them may just have had opens once no clock is behind", async () => {
+    const { registry, stored } = beside({});
+    const { maxClockSkew } = made.info;
+    const { from, until } = await granted(registry, ask({ window: 60_000 }));
+    expect([from, until]).toEqual([clock + maxClockSkew, clock + maxClockSkew + 60_000]);
+    expect(stored).toMatchObject([{ workerId: 3, after: { from, until, knownFrom: from } }]);
+  });
+
+  test("a holder keeps its number as long as they see that it has it", async () => {
+    const request = ask({ workerId: 5 });
+    const { stored, registry: first } = beside({ marked: [5] });
+    const key = keyOf(request, await granted(first, request));
+    const records = stored.flatMap(({ after }) => (after === undefined ? [] : [after]));
+    const renewal = { ...key, clock, window: 60_000 };
+    expect(await beside({ records, marked: [5] }).registry.renew(renewal)).toMatchObject({ outcome: "renewed" });
+    const gone = beside({ records });
+    expect(await gone.registry.renew(renewal)).toEqual({ outcome: "lost" });
+    expect(gone.stored).toEqual([]);
+  });
+
+  test("theirs are listed as foreign, and ours as marked", async () => {
+    const records = await Promise.all(
+      [4, 5].map(async (workerId) => {
+        const { registry, stored } = beside({});
+        await granted(registry, ask({ workerId }));
+        return stored[0]?.after as Stored;
+      }),
+    );
+    const passed = records.map((record) => ({ ...record, until: clock }));
+    const { registry } = beside({ records: passed, taken: [4], marked: [5] });
+    expect(await registry.workers(namespace, { state: "foreign" })).toMatchObject([{ workerId: 4, holder: java }]);
+    expect(await registry.worker(namespace, 5)).toMatchObject({ state: "free", marked: true });
+    expect(await beside({ taken: [9] }).registry.worker(namespace, 9)).toMatchObject({
+      state: "foreign",
+      holder: java,
+    });
+  });
+});
+
+test("a store that makes no namespace for a claim says why, and notes what the claimer remembers", async () => {
+  const refusal = new SnowleaseError("SCHEMA_INCOMPATIBLE", "There are no tables.");
+  const space = (): StoreView => Object.assign(new MemoryNamespace({}), { clock, refusal });
+  const ask = (wish = {}) => claimRequest({ namespace, clock, ...wish });
+  expect(decided(claim(ask(), { title }), space())).toEqual({ answer: refusal, changes: undefined });
+  const registry = memoryRegistry({ clock: fakeClock({ start: clock }) });
+  const { receipt: recall } = await granted(registry, ask());
+  const { answer, changes } = decided(claim(ask({ recall }), { title }), space());
+  expect(answer).toMatchObject({ code: "QUARANTINE", message: expect.stringContaining("has no namespace") as string });
+  expect(changes?.becomes?.noted).toBeDefined();
 });

@@ -1,7 +1,8 @@
 import { fc } from "../support/fast-check.ts";
 import { describe, expect, it } from "vitest";
 import type { PoolBounds } from "../../src/id/pool-bounds.ts";
-import { claimSteps, decideClaim, look, type Decision, type PoolRead, type PoolView } from "../../src/rule/pool.ts";
+import { look, type Decision, type PoolRead, type PoolView } from "../../src/rule/pool.ts";
+import { decideClaim } from "../support/decide-claim.ts";
 import type { ClaimRequest, HolderLabel } from "../../src/rule/registry.ts";
 import type { Stored } from "../../src/rule/window.ts";
 import { MemoryRecords } from "../../src/registries/memory/records.ts";
@@ -110,10 +111,11 @@ function batchView(view: PoolView, reads: readonly PoolRead[]): PoolView {
 function decide(records: readonly Stored[], options: Partial<ClaimRequest> = {}, namespace = state): Decision {
   const view = new PlainView(records);
   const decision = decideClaim(view, request(options), namespace);
-  const steps = claimSteps(request(options), namespace);
-  let step = steps.next();
-  while (step.done !== true) step = steps.next(batchView(view, step.value));
-  expect(step.value).toEqual(decision);
+  let asked: readonly PoolRead[] = [];
+  const inBatches = decideClaim(view, request(options), namespace, (reads) =>
+    batchView(view, (asked = [...asked, ...reads])),
+  );
+  expect(inBatches).toEqual(decision);
   return decision;
 }
 

@@ -86,10 +86,13 @@ describe("the fields of a record", () => {
   });
 
   // The indexes list an owner's record under its address: the column `filed_under`.
-  test.each(["mysql", "postgres", "oracle"])("are the columns of %s, which adds version and places", (store) => {
-    const kept = namesOf("columns").filter((name) => name !== "owner");
-    expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "band", "filed_under"]));
-  });
+  test.each(["mysql", "postgres", "oracle"])(
+    "are the columns of %s, which adds version, place and the begin of a claim",
+    (store) => {
+      const kept = namesOf("columns").filter((name) => name !== "owner");
+      expect(sorted(columnsOf(store, "\\{window\\}"))).toEqual(sorted([...kept, "version", "filed_under", "began_ms"]));
+    },
+  );
 
   test("are those that the scripts of Redis know, which add their own", () => {
     const script = readFileSync("sql/redis/includes/records.lua", "utf8");

@@ -2,10 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { removeNamespace } from "../../src/ops/remove.ts";
-import { compareAndSetRegistry } from "../../src/registries/compare-and-set/registry.ts";
-import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "../../src/registries/compare-and-set/store.ts";
+import { Unanswered } from "../../src/registries/engine/operate.ts";
+import { optimistic } from "../../src/registries/engine/optimistic.ts";
+import type { Standing } from "../../src/registries/engine/port.ts";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
 import {
   type Era,
@@ -92,39 +95,45 @@ test("an era that begins while a namespace is removed stays closed, and its quar
 function stubStore(records: readonly Partial<WorkerRecord>[] = []) {
   const made = newNamespace(layout, {}, 1000, undefined);
   const stub = {
-    state: { ...made.era, info: made.info, clock: 1000 } as
-      | ((Era & Pick<typeof made, "info">) & { clock: number })
-      | undefined,
+    standing: { made } as Standing,
     records: [...records],
-    note: undefined as Era | undefined,
     /** Called behind each write. */
     written: async (_: "era" | "erase"): Promise<void> => undefined,
+    get state(): Era | undefined {
+      return stub.standing.made?.era;
+    },
+    set opensAt(opensAt: number) {
+      const { made: present = made } = stub.standing;
+      stub.standing = { made: { ...present, era: { ...present.era, opensAt } } };
+    },
   };
-  const attempt = {
-    look: async () => stub.state,
-    create: async () => stub.state,
-    snapshot: async () => ({ state: stub.state, records: [undefined] }),
-    async putEra(era: Era) {
-      if (stub.state !== undefined) stub.state = { ...stub.state, ...era };
-      await stub.written("era");
-    },
-    async erase(note: Era | undefined) {
-      const isDone = stub.records.splice(0, 1).length === 0;
-      if (isDone) [stub.state, stub.note] = [undefined, note];
-      await stub.written("erase");
-      return isDone;
-    },
-  } as unknown as StoreAttempt<VersionedRecord>;
-  const store = {
+  const registry = optimistic({
     kind: "stub",
     title: "The stub",
-    attempt: (_: string, __: object, work: (tried: typeof attempt) => Promise<unknown>) =>
-      work(attempt).catch((error: Error) => (error.message === "lost" ? work(attempt) : Promise.reject(error))),
-    async *pages() {
-      yield stub.records;
-    },
-  } as unknown as CompareAndSetStore<VersionedRecord>;
-  return { stub, registry: compareAndSetRegistry(store), era: made.era.era };
+    clock: systemClock,
+    operationTimeout: 20_000,
+    pinsTogether: true,
+    silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
+    ping: async () => ({ clock: 1000, durability: "" }),
+    prune: async () => ({ pruned: 0, isDone: true }),
+    close: async () => undefined,
+    attempt: () => ({
+      read: async (reads) => ({
+        clock: 1000,
+        standing: stub.standing,
+        found: reads.map(([name]) => (name === "page" ? { rows: stub.records, next: undefined } : undefined)),
+      }),
+      async commit({ becomes }) {
+        if (becomes?.made !== undefined) {
+          stub.standing = becomes;
+          return stub.written("era");
+        }
+        if (stub.records.splice(0, 1).length === 0) stub.standing = becomes ?? {};
+        return stub.written("erase");
+      },
+    }),
+  });
+  return { stub, registry, era: made.era.era };
 }
 
 describe("a removal that is interrupted", () => {
@@ -132,11 +141,11 @@ describe("a removal that is interrupted", () => {
     const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
     let writes = 0;
     stub.written = async () => {
-      if (writes++ % 2 === 0) throw new Error("lost");
+      if (writes++ % 2 === 0) throw new Unanswered("lost");
     };
     await registry.remove?.({ namespace, era });
     expect([stub.state, stub.records]).toEqual([undefined, []]);
-    expect(isSealed(stub.note ?? { opensAt: neverOpens })).toBe(false);
+    expect(isSealed(stub.standing.noted ?? { opensAt: neverOpens })).toBe(false);
   });
 
   test("among its records still knows the last window when it is repeated", async () => {
@@ -151,18 +160,19 @@ describe("a removal that is interrupted", () => {
     expect(stub.state?.opensAt).toBe(neverOpens);
     stub.written = async () => undefined;
     await registry.remove?.({ namespace, era: stub.state?.era ?? "" });
-    expect(stub.note).toMatchObject({ quarantineEnd: 8_000_000, opensAt: 8_000_000 });
+    expect(stub.standing.noted).toMatchObject({ quarantineEnd: 8_000_000, opensAt: 8_000_000 });
   });
 
   test("leaves a namespace of its name that was made since", async () => {
     const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
     const { info: later } = newNamespace(layout, {}, 2000, undefined);
     stub.written = async (what) => {
-      if (what === "era" && stub.state !== undefined) stub.state = { ...stub.state, info: later };
+      const { made } = stub.standing;
+      if (what === "era" && made !== undefined) stub.standing = { made: { ...made, info: later } };
     };
     await registry.remove?.({ namespace, era });
     expect(stub.records).toHaveLength(1);
-    expect(stub.state?.info.id).toBe(later.id);
+    expect(stub.standing.made?.info.id).toBe(later.id);
   });
 
   test("is no quarantine that an operator ends, and takes no pin and no init", async () => {
@@ -186,7 +196,7 @@ describe("a removal that is interrupted", () => {
   test("ends where an operator opens the namespace meanwhile", async () => {
     const { stub, registry, era } = stubStore([{ workerId: 1, until: 5, fence: 1 }]);
     stub.written = async (what) => {
-      if (what === "erase" && stub.state !== undefined) stub.state = { ...stub.state, opensAt: 2000 };
+      if (what === "erase") stub.opensAt = 2000;
     };
     await expect(registry.remove?.({ namespace, era })).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
     expect(stub.state).toBeDefined();

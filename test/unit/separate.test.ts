@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { separateCopy } from "../../src/ops/separate.ts";
-import { compareAndSetRegistry } from "../../src/registries/compare-and-set/registry.ts";
-import type { CompareAndSetStore, StoreAttempt, VersionedRecord } from "../../src/registries/compare-and-set/store.ts";
+import { Unanswered } from "../../src/registries/engine/operate.ts";
+import { optimistic } from "../../src/registries/engine/optimistic.ts";
 import { newNamespace } from "../../src/rule/new-namespace.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
@@ -59,27 +61,31 @@ describe("an operator who separates a copy", () => {
 });
 
 test("a write without an answer is not taken for that of another operator", async () => {
-  const made = newNamespace(defaultLayout.fingerprint, {}, 1000, undefined);
-  let state = { ...made.era, info: made.info, clock: 1000 };
+  const first = newNamespace(defaultLayout.fingerprint, {}, 1000, undefined);
+  let made = first;
   let writes = 0;
-  const attempt = {
-    look: async () => state,
-    async replace({ info, era }: typeof made) {
-      state = { ...state, ...era, info };
-      writes++;
-      throw new Error("the answer was lost");
-    },
-  } as unknown as StoreAttempt<VersionedRecord>;
-  const store = {
+  const registry = optimistic({
     kind: "stub",
     title: "The stub",
-    attempt: (_: string, __: object, work: (tried: typeof attempt) => Promise<unknown>) =>
-      work(attempt).catch(() => work(attempt)),
-  } as unknown as CompareAndSetStore<VersionedRecord>;
-  const registry = compareAndSetRegistry(store);
-  const request = { namespace, era: state.era };
+    clock: systemClock,
+    operationTimeout: 20_000,
+    pinsTogether: true,
+    silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
+    ping: async () => ({ clock: 1000, durability: "" }),
+    prune: async () => ({ pruned: 0, isDone: true }),
+    close: async () => undefined,
+    attempt: () => ({
+      read: async () => ({ clock: 1000, standing: { made }, found: [] }),
+      async commit({ becomes }) {
+        made = becomes?.made ?? made;
+        writes++;
+        throw new Unanswered("the answer was lost");
+      },
+    }),
+  });
+  const request = { namespace, era: made.era.era };
   const info = await registry.separate?.(request);
-  expect([info?.id, info?.era, writes]).toEqual([state.info.id, state.era, 1]);
-  expect(info?.id).not.toBe(made.info.id);
+  expect([info?.id, info?.era, writes]).toEqual([made.info.id, made.era.era, 1]);
+  expect(info?.id).not.toBe(first.info.id);
   await expect(registry.separate?.(request)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
 });

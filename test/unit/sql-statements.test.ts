@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readStatements } from "../../src/registries/sql-sections.ts";
-import { loadMigrations, loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
+import { loadSchema, loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 
 const root = join(import.meta.dirname, "../..");
 const dialects = foldersIn(join(root, "src/registries/sql"));
@@ -47,17 +47,15 @@ describe("every dialect has the same statements", () => {
     }
   });
 
-  test.each(others)("%s has as many steps of the schema, for the same columns", (dialect) => {
-    const columns = (name: string): string[][] =>
-      loadMigrations(name).map((statements) =>
-        statements.flatMap((text) =>
-          [...text.matchAll(/^ {2}([a-z_]+) (?!KEY\b)[A-Z]/gm)].map(([, column = ""]) => column),
-        ),
+  test.each(dialects)("%s has the same version of the schema as the others, and the same columns", (dialect) => {
+    const columns = (name: string): string[] =>
+      loadSchema(name).statements.flatMap((text) =>
+        [...text.matchAll(/^ {2}([a-z_]+) (?!KEY\b)[A-Z]/gm)].map(([, column = ""]) => column),
       );
     expect(columns(dialect)).toEqual(columns(first));
-    expect([...readStatements(`${dialect}/schema.sql`).keys()]).toEqual(
-      loadMigrations(dialect).map((_, i) => String(i + 1)),
-    );
+    const { version, statements } = loadSchema(dialect);
+    expect([...readStatements(`${dialect}/schema.sql`).keys()]).toEqual([String(loadSchema(first).version)]);
+    expect(statements.at(-1)).toContain(`'schema', '${version}'`);
   });
 });
 
@@ -88,7 +86,7 @@ describe.each(dialects)("the statements of %s", (dialect) => {
       statement: "",
       schema: "",
     };
-    const texts = [...loadStatements(dialect).values(), ...loadMigrations(dialect).flat()];
+    const texts = [...loadStatements(dialect).values(), ...loadSchema(dialect).statements];
     for (const text of texts) expect(named(text, names)).not.toMatch(/[{}]/);
   });
 });

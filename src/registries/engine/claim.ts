@@ -1,14 +1,24 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import { eraMark, type NewNamespace, newNamespace } from "../../rule/new-namespace.ts";
-import { claimFrom, claimReads, grantOf } from "../../rule/pool.ts";
-import { quarantineError } from "../../rule/quarantine.ts";
+import { unusedRecord } from "../../rule/pin.ts";
+import { claimFrom, claimReads, grantOf, type PoolView } from "../../rule/pool.ts";
+import { forgottenNamespace, quarantineError } from "../../rule/quarantine.ts";
 import { readReceipt } from "../../rule/receipt.ts";
 import type { ClaimRequest, Grant, Lost, Refusal } from "../../rule/registry.ts";
 import { eraToNote } from "../../rule/unknown-namespace.ts";
 import { admitClaim } from "../../rule/verdict.ts";
 import { checkClaim, isLive, type Stored } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
-import { type Operation, recordAsSeen, stateOf, type StoreRead, type StoreRest, unchanged } from "./port.ts";
+import { isForgotten } from "./holder.ts";
+import {
+  type Operation,
+  recordAsSeen,
+  stateOf,
+  type StoreRead,
+  type StoreRest,
+  type StoreView,
+  unchanged,
+} from "./port.ts";
 
 /** `request`: as it stands now. */
 export function* claim(
@@ -22,10 +32,12 @@ export function* claim(
   const { clock, standing } = view;
   const found = standing.made ?? newNamespace(layout, limits, clock, standing.noted);
   // A claim that cannot be served makes no namespace, whatever is noted. What it remembers counts all the same.
-  const impossible = standing.made === undefined ? impossibleClaim(request, clock, found) : undefined;
+  const impossible = standing.made === undefined ? impossibleClaim(view, request, found) : undefined;
   if (impossible !== undefined) {
     const noted = recall && eraToNote({ clock, noted: standing.noted }, recall, eraMark);
-    return { answer: impossible, changes: noted && { standing, becomes: { noted }, records: [] } };
+    const isForgotten = recall !== undefined && view.refusal !== undefined;
+    const answer = isForgotten ? forgottenNamespace(title, request.namespace, recall, request.clock) : impossible;
+    return { answer, changes: noted && { standing, becomes: { noted }, records: [] } };
   }
   view.checkClock?.(found.info);
   const state = stateOf(found, clock);
@@ -37,18 +49,22 @@ export function* claim(
     const records = begins && recall ? [unchanged(recall.workerId, view.byId(recall.workerId))] : [];
     return { answer: quarantineError(title, refusal), changes: becomes && { standing, becomes, records } };
   }
-  const { answer, store: record, before } = yield* claimFrom(view, request, state, samples);
+  const { answer, store: record, before } = yield* claimFrom(besideOthers(view), request, state, samples);
   if (answer.outcome === "held" && before !== undefined) {
     return { answer: { ...answer, live: isLive(recordAsSeen(view, before), clock) } };
   }
-  if (answer.outcome !== "granted") return { answer };
-  const { store, earliest } = view;
-  if (record === undefined) {
-    // It was granted before: the namespace in which that holds has to stand beside its record.
-    const records = before && [unchanged(before.workerId, before)];
-    return { answer: { ...answer, store }, changes: records && { standing, becomes, records } };
+  if (answer.outcome === "pinned") {
+    const { workerId } = answer;
+    const holder = view.others?.takenBy(workerId);
+    if (holder !== undefined) return { answer: { outcome: "foreign", workerId, holder, clock } };
   }
-  const after = notBefore(earliest?.(layout) ?? 0, record);
+  // It was granted before, or the store forgot how far: the namespace in which that holds has to stand beside its record.
+  const rests = answer.outcome === "granted" || isForgotten(answer) ? before : undefined;
+  const stands = rests && { standing, becomes, records: [unchanged(rests.workerId, rests)] };
+  if (answer.outcome !== "granted") return { answer, changes: stands };
+  const { store, earliest } = view;
+  if (record === undefined) return { answer: { ...answer, store }, changes: stands };
+  const after = behindOthers(view, notBefore(earliest?.(layout) ?? 0, record), request, found);
   const ended = endedRow(before, before?.until ?? 0, clock, "taken-over");
   const records = [{ workerId: after.workerId, before, after, ended }];
   const grant = grantOf(state, after, answer.rollback);
@@ -60,8 +76,34 @@ function notBefore(from: number, record: Stored): Stored {
   return record.from >= from ? record : { ...record, from, knownFrom: record.recents?.from ?? from };
 }
 
-/** Why no namespace with these limits can serve it. */
-function impossibleClaim(request: ClaimRequest, clock: number, { info }: NewNamespace): SnowleaseError | undefined {
+/** What a claim sees of a pool: it may not take what others have taken, whatever its record says. */
+function besideOthers(view: StoreView): PoolView {
+  const { others } = view;
+  if (others === undefined) return view;
+  const byId = (id: number): Stored | undefined =>
+    others.takenBy(id) === undefined ? view.byId(id) : { ...unusedRecord(id), pinned: "foreign" };
+  return { ...view, byId };
+}
+
+/** The record of a claim beside others: one of them may have had the number until a moment ago, by a clock that is ahead as far as any may be. */
+function behindOthers(
+  { clock, others }: StoreView,
+  record: Stored,
+  { window }: ClaimRequest,
+  { info }: NewNamespace,
+): Stored {
+  if (others === undefined || !others.seen || others.isMarked(record.workerId)) return record;
+  const from = Math.max(record.from, clock + info.maxClockSkew);
+  return { ...record, from, until: Math.max(record.until, from + window), recents: undefined, knownFrom: from };
+}
+
+/** Why no namespace is made for it. */
+function impossibleClaim(
+  { clock, refusal }: StoreView,
+  request: ClaimRequest,
+  { info }: NewNamespace,
+): SnowleaseError | undefined {
+  if (refusal !== undefined) return refusal;
   try {
     checkClaim(request, clock, info);
     return undefined;

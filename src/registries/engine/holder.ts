@@ -16,6 +16,9 @@ export function* renew(request: RenewRequest, title: string): Operation<Renewal 
   if (made === undefined) return unknown(view, title, decideUnknownRenewal({ clock, noted }, request, eraMark));
   view.checkClock?.(made.info);
   const verdict = decideRenewal(stateOf(made, clock), view.byId(workerId), request, eraMark);
+  // Another program has the number, or may have it at any moment.
+  const isTaken = verdict.answer.outcome === "renewed" && view.others?.isMarked(workerId) === false;
+  if (isTaken) return { answer: { outcome: "lost" } };
   return decided(view, title, { made, workerId, verdict });
 }
 
@@ -40,13 +43,19 @@ function decided<Answer extends { readonly outcome: string }>(
   const before = view.byId(workerId);
   const becomes = begins && { made: { ...made, era: begins } };
   const ended = end && after && endedRow(before, after.until, clock, end);
-  const isNothing = becomes === undefined && after === undefined;
+  // A read may lag: what shows that the store forgot something has to stand.
+  const isNothing = becomes === undefined && after === undefined && !isForgotten(answer);
   const records = after === undefined ? [unchanged(workerId, before)] : [{ workerId, before, after, ended }];
   return { answer: answerOrError(title, answer), changes: isNothing ? undefined : { standing, becomes, records } };
 }
 
-/** Notes that a namespace was forgotten, where a holder proves it. */
+/** Notes that a namespace was forgotten, where a holder proves it. Where that was noted before, there still has to be none. */
 function unknown({ standing }: StoreView, title: string, { begins, answer }: Verdict<Lost>): Outcome<Lost> {
-  const changes = begins && { standing, becomes: { noted: begins }, records: [] };
-  return { answer: answerOrError(title, answer), changes };
+  const becomes = begins && { noted: begins };
+  const isProven = answer.outcome === "quarantine" || isForgotten(answer);
+  return { answer: answerOrError(title, answer), changes: isProven ? { standing, becomes, records: [] } : undefined };
+}
+
+export function isForgotten(answer: { readonly outcome: string; readonly reason?: unknown }): boolean {
+  return answer.outcome === "lost" && answer.reason === "forgotten";
 }

@@ -49,7 +49,7 @@ export interface Attempt {
 }
 
 /** What reads found. */
-export interface Answers extends Pick<StoreView, "clock" | "standing" | "isGone"> {
+export interface Answers extends Pick<StoreView, "clock" | "standing" | "refusal" | "others" | "isGone"> {
   /** In the order of the reads. */
   readonly found: readonly unknown[];
 }
@@ -74,18 +74,39 @@ export function askAll<Name extends keyof StoreReads>(
 /** After each race that a claim lost it chooses among 16 times more. Where 200 processes start at once, their third attempts hardly meet. */
 const [spreads, mostSpread] = [16, 256];
 
-/** The registry in such a store: attempts at an operation until one is done. */
+/** The registry in such a store. */
 export function optimistic(store: RemoteStore): Registry {
+  const run = inAttempts((namespace, repeats, work) =>
+    operate(store, repeats, (tried) => {
+      const { deadline, races } = tried;
+      return work(tried, (kind, spread) => store.attempt(namespace, { deadline, races, kind, spread }));
+    }),
+  );
+  return registryOf(store, { run, pinsTogether: store.pinsTogether });
+}
+
+/** Makes attempts until one is done. `work`: takes the circumstances of one, and what begins it. */
+export type Attempts = <Answer>(
+  namespace: string,
+  repeats: Parameters<typeof operate>[1],
+  work: (
+    tried: Pick<Try, "waited" | "races">,
+    attempt: (kind: OperationKind, spread: number) => Attempt,
+  ) => Promise<Answer>,
+) => Promise<Answer>;
+
+/** Runs an operation in attempts: each reads, decides and commits. */
+export function inAttempts(attempts: Attempts): RunOperation {
   /** How many claims are under way here: they would reach for the same worker IDs. */
   let claiming = 0;
 
-  const run: RunOperation = async (namespace, kind, begin) => {
+  return async (namespace, kind, begin) => {
     const sent: StoreChanges[] = [];
     if (kind === "claim") claiming++;
     try {
-      return await operate(store, { repeatable: kind !== "once" }, async ({ deadline, waited, races }) => {
+      return await attempts(namespace, { repeatable: kind !== "once" }, async ({ waited, races }, attemptFor) => {
         const spread = Math.min(mostSpread, Math.max(spreads ** races, spreads * (claiming - 1)));
-        const attempt = store.attempt(namespace, { deadline, races, kind, spread });
+        const attempt = attemptFor(kind, spread);
         const { answer, changes } = await decide(begin({ waited, sent }), attempt);
         if (changes !== undefined) {
           await attempt.commit(changes).catch((error: unknown) => {
@@ -100,7 +121,6 @@ export function optimistic(store: RemoteStore): Registry {
       if (kind === "claim") claiming--;
     }
   };
-  return registryOf(store, { run, pinsTogether: store.pinsTogether });
 }
 
 /** Runs an operation to its end, and answers its reads. */
@@ -117,7 +137,7 @@ async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): P
 }
 
 /** The answers to all reads so far, by the reads as JSON. */
-export function answeredReads(found: ReadonlyMap<string, unknown>): StoreReads {
+function answeredReads(found: ReadonlyMap<string, unknown>): StoreReads {
   const answered =
     <Name extends keyof StoreReads>(name: Name) =>
     (...input: Parameters<StoreReads[Name]>): ReturnType<StoreReads[Name]> => {

@@ -3,7 +3,7 @@ import type { Era, NamespaceState } from "../../rule/era.ts";
 import type { NamespaceLimits } from "../../rule/limits.ts";
 import type { NewNamespace } from "../../rule/new-namespace.ts";
 import type { PoolView } from "../../rule/pool.ts";
-import type { GrantingStore, HistoryRow, Registry, WorkerState } from "../../rule/registry.ts";
+import type { GrantingStore, HistoryRow, HolderLabel, Registry, WorkerState } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
 /*
@@ -41,6 +41,10 @@ export interface StoreView extends StoreReads {
   /** The store's clock, Unix ms. */
   readonly clock: number;
   readonly standing: Standing;
+  /** Why a claim makes no namespace where there is none. Absent where it makes one. */
+  readonly refusal?: SnowleaseError | undefined;
+  /** Programs without windows that take worker IDs here, too. Absent where no such program can. */
+  readonly others?: Others | undefined;
   /** By which a holder sees that another store has replaced this one. Absent where none can. */
   readonly store?: GrantingStore | undefined;
   /** No window of a namespace with this layout begins before this time, Unix ms. Absent: 0. */
@@ -52,6 +56,16 @@ export interface StoreView extends StoreReads {
    * @throws SnowleaseError CLOCK_SKEW
    */
   checkClock?(limits: Pick<NamespaceLimits, "maxClockSkew">): void;
+}
+
+/** What the reads have shown of programs that take worker IDs without keeping a window. */
+export interface Others {
+  /** Whether there are any: each may have used any number that was not ours all the time. */
+  readonly seen: boolean;
+  /** Which of them has taken a worker ID. */
+  takenBy(workerId: number): HolderLabel | undefined;
+  /** Whether the mark is there by which they see that the holder of our record has the worker ID. */
+  isMarked(workerId: number): boolean;
 }
 
 /** A record in the place of the one that was read. */
@@ -122,6 +136,8 @@ export interface StoreRest extends Pick<
   readonly title: string;
   /** Whether its reads look at a part of a large pool, unless they have to look everywhere. Default false. */
   readonly samples?: boolean;
+  /** Whether its views know of programs without windows. Default false. */
+  readonly hasOthers?: boolean;
   /**
    * Deletes some of the claims that have ended and whose window ended before a time, Unix ms. The last claim of each worker ID stays: that of
    * its record. `isDone`: none is left to delete.

@@ -3,7 +3,8 @@ import { checkNew, presentNamespace } from "../../rule/namespace.ts";
 import type { HistoryRow, Registry, WorkerRecord } from "../../rule/registry.ts";
 import { lastUse } from "../../rule/removal.ts";
 import { storedToken } from "../../rule/token.ts";
-import { shownRecord } from "../../rule/window.ts";
+import { unusedRecord } from "../../rule/pin.ts";
+import { shownMarked, shownRecord, type Stored } from "../../rule/window.ts";
 import { claim } from "./claim.ts";
 import { presentRow } from "./history.ts";
 import { release, renew } from "./holder.ts";
@@ -19,7 +20,7 @@ export function registryOf(
   store: StoreRest,
   { run, pinsTogether }: { readonly run: RunOperation; readonly pinsTogether: boolean },
 ): Registry {
-  const { kind, title, scope, ping, rehearse, verify, acceptClock, close } = store;
+  const { kind, title, hasOthers = false, scope, ping, rehearse, verify, acceptClock, close } = store;
 
   const lookUp = <Answer>(
     namespace: string,
@@ -68,17 +69,19 @@ export function registryOf(
 
     worker: (namespace, workerId) =>
       lookUp(namespace, [["byId", workerId]], (view) => {
-        const record = view.byId(workerId);
-        return record && shownRecord(recordAsSeen(view, record), view.clock);
+        const isTaken = view.others?.takenBy(workerId) !== undefined;
+        const record = view.byId(workerId) ?? (isTaken ? unusedRecord(workerId) : undefined);
+        return record && shown(view, record);
       }),
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
-      // No program takes worker IDs here without keeping a window.
-      if (state === "foreign") return [];
+      if (state === "foreign" && !hasOthers) return [];
+      // Few of them may be of one state.
+      const wanted = (left: number): number => (state === undefined ? left : longestPage);
       return partByPart<WorkerRecord>(after, limit, (next, left) =>
-        lookUp(namespace, [["page", next, left, state]], (view) => {
-          const part = view.page(next, left, state);
-          const rows = part.rows.map((record) => shownRecord(recordAsSeen(view, record), view.clock));
+        lookUp(namespace, [["page", next, wanted(left), state]], (view) => {
+          const part = view.page(next, wanted(left), state);
+          const rows = part.rows.map((record) => shown(view, record));
           return { rows: rows.filter((record) => state === undefined || record.state === state), next: part.next };
         }),
       );
@@ -86,15 +89,20 @@ export function registryOf(
 
     async history(namespace, workerId, { from = -Infinity, until = Infinity, limit = 1000 } = {}) {
       const fits = (row: HistoryRow): boolean => row.until > from && (row.continuedFrom ?? row.from) < until;
+      const isWhole = from === -Infinity && until === Infinity;
       const newestFirst = await partByPart<HistoryRow>(Number.MAX_SAFE_INTEGER, limit, (before, left) => {
+        // Few of them may fit.
+        const wanted = isWhole ? left : longestPage;
         const reads: readonly StoreRead[] = [
           ["byId", workerId],
-          ["ended", workerId, before, left],
+          ["ended", workerId, before, wanted],
         ];
         return lookUp(namespace, reads, (view) => {
           const record = view.byId(workerId);
-          const live = record && record.fence < before ? presentRow(record) : undefined;
-          const { rows, next } = view.ended(workerId, before, left);
+          const { rows, next } = view.ended(workerId, before, wanted);
+          // It may have ended between two reads.
+          const isLive = record && record.fence < before && rows.every(({ fence }) => fence !== record.fence);
+          const live = isLive ? presentRow(record) : undefined;
           // No older one ends later than a window that was granted at the begin of the last of these. Windows do not end in their order
           // where an operator has reset one.
           const { maxWindow = 0, maxClockSkew = 0 } = view.standing.made?.info ?? {};
@@ -119,6 +127,14 @@ export function registryOf(
     },
   };
   return registry;
+}
+
+function shown(view: StoreView, stored: Stored): WorkerRecord {
+  const { clock, others } = view;
+  const record = shownRecord(recordAsSeen(view, stored), clock);
+  const holder = others?.takenBy(stored.workerId);
+  if (holder !== undefined) return { ...record, state: "foreign", holder };
+  return others?.isMarked(stored.workerId) === true ? shownMarked(record) : record;
 }
 
 /** The request as it stands now. The caller's clock went on while the operation waited; otherwise it would look set back. */

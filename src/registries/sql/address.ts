@@ -15,7 +15,7 @@ const database: Pick<StoreKind<Dialect["kind"], ServerParts>, "grammar" | "param
   grammar: serversOf,
   parameters,
   schema: async (address, namespace) => {
-    const [{ schemaText }, { schema }] = [await import("./init.ts"), readSqlSettings(address)];
+    const [{ schemaText }, { schema }] = [await import("./schema.ts"), readSqlSettings(address)];
     return schemaText({ kind: address.kind, schema }, namespace);
   },
   open: async (address, { operationTimeout }) =>

@@ -1,21 +1,18 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Era } from "../../rule/era.ts";
 import { together } from "../together.ts";
-import type { Dialect } from "./dialect.ts";
-import type { SqlPlace } from "./errors.ts";
-import { conditions, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace-state.ts";
+import { conditions, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * The removal of a namespace. Where a note of it stays, so do its tables, and the row that names their version.
+ * The removal of a namespace. Its tables stay, and the row that names their version: a namespace that was made anew meanwhile would lose what
+ * it has granted, and two of the databases commit in front of each DROP.
  *
  * It locks rows in the order of other writers: the era, the namespace, then records with their rows for Java processes and their history.
  */
 
 /** Rows of each table that one transaction deletes. */
 const most = 500;
-/** How often the tables are to be dropped where readers are faster. */
-const mostDrops = 5;
 
 /** The records have a later use than the namespace remembers: that of a claim that was on its way when it was sealed. */
 class LaterUse extends Error {
@@ -27,14 +24,17 @@ class LaterUse extends Error {
   }
 }
 
-/** `StoreAttempt.erase`. `namespace`: its name. */
+/**
+ * Deletes some of what is stored of a namespace, which is sealed; once nothing else is left, the namespace itself, with `note` noted under its
+ * name. Returns whether it is gone. `namespace`: its name.
+ */
 export async function erase(state: SqlNamespace, namespace: string, note: Era | undefined): Promise<boolean> {
   await checkMarks(state, namespace);
-  const { tx, era, opensAt, quarantineEnd } = state;
+  const { tx, made } = state;
   try {
     return await tx.atomically(async () => {
       const [, { last, isAll }] = await together([holdSealed(state), eraseSome(tx)]);
-      if (last > quarantineEnd) throw new LaterUse(last);
+      if (last > made.era.quarantineEnd) throw new LaterUse(last);
       if (!isAll) return false;
       await together([
         tx.change("meta.erase", {}),
@@ -44,37 +44,8 @@ export async function erase(state: SqlNamespace, namespace: string, note: Era | 
     });
   } catch (error) {
     if (!(error instanceof LaterUse)) throw error;
-    await tx.write(() => [setEra(state, { era, opensAt, quarantineEnd: error.last })]);
+    await tx.write(() => [setEra(state, { ...made.era, quarantineEnd: error.last })]);
     return false;
-  }
-}
-
-/**
- * Drops the tables of a namespace that is gone: two of the databases commit in front of each of these statements. Where that is interrupted,
- * some tables stay, and hold nothing. The table that westid made, or uses, stays.
- * @throws SnowleaseError where they are left.
- */
-export async function dropTables({ tx, beside }: SqlNamespace, dialect: Dialect, place: SqlPlace): Promise<void> {
-  const { namespace } = place;
-  for (let tries = 1; ; tries++) {
-    try {
-      await tx.atomically(async () => {
-        const stays = beside || namespace === "default" || (await tx.get("assign.any-foreign")) !== undefined;
-        const drops = ["history.drop", "record.drop", ...(stays ? [] : ["assign.drop"]), "meta.drop"];
-        for (const drop of drops) await tx.change(drop, {});
-      });
-      return;
-    } catch (error) {
-      const meaning = dialect.meaningOf(error);
-      // Another attempt at the whole would find no namespace, and be content.
-      if (meaning?.raced && tries < mostDrops) continue;
-      throw new SnowleaseError(
-        meaning?.code ?? "REGISTRY_UNAVAILABLE",
-        `Namespace \`${namespace}\` is removed from ${place.title} ${place.where}, and some of its empty tables are left (workerid_…_${namespace}), since they could not be dropped (${(error as Error).message}); drop them as their owner, or leave them.`,
-        {},
-        { cause: error },
-      );
-    }
   }
 }
 
@@ -84,10 +55,10 @@ export async function dropTables({ tx, beside }: SqlNamespace, dialect: Dialect,
  * again.
  * @throws SnowleaseError WORKER_ID_HELD
  */
-async function checkMarks({ tx, beside, clock, info }: SqlNamespace, namespace: string): Promise<void> {
+async function checkMarks({ tx, beside, clock, made }: SqlNamespace, namespace: string): Promise<void> {
   if (!beside) return;
   const row = await tx.get("assign.last-use");
-  const passed = Number(row?.["until_ms"] ?? 0) + info.maxClockSkew;
+  const passed = Number(row?.["until_ms"] ?? 0) + made.info.maxClockSkew;
   if (passed <= clock) return;
   throw new SnowleaseError(
     "WORKER_ID_HELD",
@@ -98,9 +69,10 @@ async function checkMarks({ tx, beside, clock, info }: SqlNamespace, namespace: 
 
 /** Makes sure that the namespace is sealed as it was read, and stays so until the transaction ends. */
 async function holdSealed(state: SqlNamespace): Promise<void> {
+  const { era, opensAt } = state.made.era;
   await together([
-    state.tx.swap("meta.set-era", { value: state.era, ...conditions(state) }),
-    setEntry(state, "opensAt", state.opensAt),
+    state.tx.swap("meta.set-era", { value: era, ...conditions(state) }),
+    setEntry(state, "opensAt", opensAt),
     stay(state),
   ]);
 }

@@ -28,17 +28,21 @@ export function missingTables({ title, where, url, namespace }: SqlPlace, cause?
   );
 }
 
+/** None of them is there: nothing can be noted of the namespace, and so its holders are told what needs no note. */
+export class NoTables extends SnowleaseError {
+  constructor(place: SqlPlace) {
+    super("SCHEMA_INCOMPATIBLE", missingTables(place).message);
+  }
+}
+
 /** Whether an operation failed because tables are missing. */
 export function isMissingTables(error: unknown): boolean {
   return isSnowleaseError(error, "SCHEMA_INCOMPATIBLE") && error.details["missing"] === true;
 }
 
 /** Another version of Snowlease created the tables. */
-export function otherSchema({ title, where, url, namespace }: SqlPlace, stored: number, known: number): SnowleaseError {
-  const advice =
-    stored > known
-      ? "update Snowlease"
-      : `run \`snowlease init --registry '${url}' --namespace ${namespace}\`, which upgrades them`;
+export function otherSchema({ title, where, namespace }: SqlPlace, stored: number, known: number): SnowleaseError {
+  const advice = stored > known ? "update Snowlease" : "run the version that made them, or use another namespace";
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
     `The tables of namespace \`${namespace}\` in ${title} ${where} are of version ${stored}, and this Snowlease knows version ${known}; ${advice}.`,

@@ -7,10 +7,10 @@ import { type SqlPlace, serverError, silentError } from "./errors.ts";
 import { TooLate, within } from "../deadline.ts";
 import { SqlConnections, Unheard } from "./connections.ts";
 import { readSqlSettings, type SqlSettings } from "./settings.ts";
-import { loadMigrations, loadStatements, type Names, namesOf } from "./statements.ts";
+import { loadSchema, loadStatements, type Names, namesOf, type SqlSchema } from "./statements.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { Transaction } from "./transaction.ts";
-import { Beaten, Changed } from "../engine/operate.ts";
+import { Beaten, Changed, Unanswered } from "../engine/operate.ts";
 
 /** What one attempt at an operation works with. */
 export interface SqlTry {
@@ -28,7 +28,7 @@ export interface SqlDatabase {
   /** Its host and port, for messages. */
   readonly where: string;
   readonly settings: SqlSettings;
-  readonly migrations: readonly (readonly string[])[];
+  readonly schema: SqlSchema;
   /** Of the tables of a namespace. */
   namesOf(namespace: string): Names;
   /**
@@ -87,7 +87,7 @@ export async function openDatabase(
     dialect,
     where,
     settings,
-    migrations: loadMigrations(dialect.kind),
+    schema: loadSchema(dialect.kind),
     namesOf: names,
 
     async execute(namespace, { repeatable }, work) {
@@ -110,7 +110,8 @@ export async function openDatabase(
             },
             () => attempt.tx?.settled === true,
           );
-        } catch (error) {
+        } catch (thrown) {
+          const error: unknown = thrown instanceof Unanswered ? thrown.cause : thrown;
           if (isSnowleaseError(error)) throw error;
           if (error instanceof Changed && monotonic(clock) < deadline) continue;
           // Once an answer is unknown, it stays unknown, whatever later attempts answer.

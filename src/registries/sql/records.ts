@@ -10,25 +10,22 @@ import type { Transaction } from "./transaction.ts";
 export interface StoredRow {
   readonly record: Stored;
   readonly version: number;
-  /** The name of its band; undefined before the first claim. */
-  readonly band: string | undefined;
   /** The row that Java processes see. */
   readonly assignRow: AssignRow | undefined;
 }
 
-/** Records of numbers that other programs have taken are filed under this. */
+/** The names under which the indexes list records: those from which claims take, and those of numbers that other programs have, or may have. */
+export const inPool = "pool";
 export const foreign = "foreign";
 
-/** Before an address: the records that are pinned for that host are filed under this. */
+/** Before an address: the records that are pinned for that host are listed under this. */
 export const ownerPlace = "owner:";
+
+/** The limits of a search that is in no pool. */
+export const everyNumber: PoolBounds = { first: 0, last: Number.MAX_SAFE_INTEGER };
 
 /** The longest text of a holder's label that is stored. */
 const longestLabel = 255;
-
-/** A pool's name. */
-export function poolName({ first, last }: PoolBounds): string {
-  return `${first}-${last}`;
-}
 
 /** A holder's label as it is stored. */
 export function shortenedLabel({ host, ip, pid, instance }: HolderLabel): HolderLabel {
@@ -63,6 +60,7 @@ export function storedRowOf(row: SqlRow): StoredRow {
     seenClock: numberOf(row, "seen_clock"),
     clean: numberOf(row, "clean") === 1,
     knownFrom: numberOf(row, "known_from_ms"),
+    began: maybeNumber(row, "began_ms"),
     checkpoint:
       timestamp === undefined ? undefined : { timestamp, sequence: maybeNumber(row, "checkpoint_sequence") ?? 0 },
     holder: claimedAt === undefined ? undefined : holderOf(row),
@@ -72,17 +70,15 @@ export function storedRowOf(row: SqlRow): StoredRow {
     owner: filedUnder.startsWith(ownerPlace) ? filedUnder.slice(ownerPlace.length) : undefined,
     recents: begin === undefined ? undefined : { from: begin, bytes: bytesOf(row) },
   };
-  const band = maybeText(row, "band");
-  return { record, version: numberOf(row, "version"), band, assignRow: assignRow(row, "assign_") };
+  return { record, version: numberOf(row, "version"), assignRow: assignRow(row, "assign_") };
 }
 
 /** The columns of a record. `filedUnder`: the name under which the indexes list it unless it is pinned. */
-export function columnsOf(record: Stored, band: string | undefined, filedUnder: string | undefined): SqlParameters {
+export function columnsOf(record: Stored, filedUnder: string): SqlParameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
     worker_id: record.workerId,
     era: record.era,
-    band,
     filed_under: pinned === undefined ? filedUnder : owner && ownerPlace + owner,
     fence: record.fence,
     token: record.token,
@@ -93,6 +89,7 @@ export function columnsOf(record: Stored, band: string | undefined, filedUnder: 
     seen_clock: record.seenClock,
     clean: record.clean ? 1 : 0,
     known_from_ms: record.knownFrom,
+    began_ms: record.began,
     checkpoint_timestamp: checkpoint?.timestamp,
     checkpoint_sequence: checkpoint?.sequence,
     host: holder?.host,
@@ -104,6 +101,22 @@ export function columnsOf(record: Stored, band: string | undefined, filedUnder: 
     pinned,
     recents_from: recents?.from,
     recents: recents?.bytes,
+  };
+}
+
+/** The columns of a claim that has ended. `newest`: whether no later claim of its worker ID was granted. */
+export function endedColumns(row: HistoryRow, newest: boolean): SqlParameters {
+  return {
+    worker_id: row.workerId,
+    fence: row.fence,
+    from_ms: row.from,
+    until_ms: row.until,
+    continued_from: row.continuedFrom,
+    ...row.holder,
+    claimed_at: row.claimedAt,
+    ended_at: row.endedAt,
+    ended_by: row.end,
+    newest: newest ? 1 : 0,
   };
 }
 

@@ -31,13 +31,23 @@ export function sessionStatements(dialect: string): (name: string) => string {
   return (name) => statements.get(`session.${name}`) ?? "";
 }
 
-/** The steps of a dialect's schema, each a list of statements: the first makes version 1. */
-export function loadMigrations(dialect: string): readonly (readonly string[])[] {
-  return [...readStatements(`${dialect}/schema.sql`).values()].map((text) =>
-    bare(text)
+/** What makes the tables of a namespace. */
+export interface SqlSchema {
+  /** It rises only where an older Snowlease must not use the tables. Columns that may be missing are added without that. */
+  readonly version: number;
+  /** Each can be repeated, and the last one notes the version. */
+  readonly statements: readonly string[];
+}
+
+/** The schema of a dialect: the section of its file is named by the version. */
+export function loadSchema(dialect: string): SqlSchema {
+  const [[version, text] = ["", ""]] = readStatements(`${dialect}/schema.sql`);
+  return {
+    version: Number(version),
+    statements: bare(text)
       .split(/;\s*\n/)
       .map(bare),
-  );
+  };
 }
 
 /** Without comments and without the semicolon at the end. */

@@ -1,9 +1,10 @@
-import { type Era, nextEra } from "../../rule/era.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { together } from "../together.ts";
+import type { PoolBounds } from "../../id/pool-bounds.ts";
+import { type Era, nextEra } from "../../rule/era.ts";
+import { eraMark, type NewNamespace } from "../../rule/new-namespace.ts";
 import { Changed } from "../engine/operate.ts";
-import type { StoredNamespace } from "../compare-and-set/store.ts";
-import { eraMark } from "../../rule/new-namespace.ts";
+import { stateOf } from "../engine/port.ts";
+import { together } from "../together.ts";
 import type { Dialect, SqlRow } from "./dialect.ts";
 import { missingTables, otherSchema, type SqlPlace } from "./errors.ts";
 import { numberOf, textOf } from "./records.ts";
@@ -12,7 +13,10 @@ import type { Transaction } from "./transaction.ts";
 export type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
 
 /** What an operation reads first: the table `meta` of the namespace, and which server this is. */
-export interface SqlNamespace extends StoredNamespace {
+export interface SqlNamespace {
+  readonly made: NewNamespace;
+  /** The server's clock, Unix ms. */
+  readonly clock: number;
   /** Which server this is. */
   readonly identity: string;
   /** Whether programs without windows were seen: they may have used any number that Snowlease did not hold all the time. */
@@ -23,11 +27,19 @@ export interface SqlNamespace extends StoredNamespace {
   readonly tx: Transaction;
 }
 
-/** The prefix of entries about pools. */
-export const poolEntry = "pool:";
+const nextPrefix = "next:";
 
-/** An entry that exists from the first pin with an owner on. */
-export const ownedEntry = "owned";
+/** The entry that says where the search for an unused number of a pool begins. Where it is behind one, only a search of all of the pool finds that. */
+export function nextEntry({ first, last }: PoolBounds): string {
+  return `${nextPrefix}${first}-${last}`;
+}
+
+/** The pool of such an entry; undefined for another one. */
+export function poolOfNext(entry: string): PoolBounds | undefined {
+  if (!entry.startsWith(nextPrefix)) return undefined;
+  const [first = 0, last = 0] = entry.slice(nextPrefix.length).split("-").map(Number);
+  return { first, last };
+}
 
 /** @throws SnowleaseError SCHEMA_INCOMPATIBLE where the tables are missing, or of another version. */
 export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
@@ -38,17 +50,17 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
   if (first === undefined || layout === undefined) throw missingTables(place);
   const stored = numberIn(entries, "schema", 0);
   if (stored !== schema) throw otherSchema(place, stored, schema);
+  const info = {
+    id: textIn(entries, "id", /^[\da-f]{32}$/),
+    layout,
+    maxWindow: numberIn(entries, "maxWindow"),
+    maxClockSkew: numberIn(entries, "maxClockSkew"),
+  };
+  const receiptKey = textIn(entries, "receiptKey", /^[\da-f]{64}$/);
   return {
-    info: {
-      id: textIn(entries, "id", /^[\da-f]{32}$/),
-      layout,
-      maxWindow: numberIn(entries, "maxWindow"),
-      maxClockSkew: numberIn(entries, "maxClockSkew"),
-    },
-    receiptKey: textIn(entries, "receiptKey", /^[\da-f]{64}$/),
+    made: { info, era: eraIn(entries), receiptKey },
     clock: numberOf(first, "clock"),
     identity: textOf(first, "identity"),
-    ...eraIn(entries),
     beside: entries.get("beside")?.value === "1",
     entries,
     tx,
@@ -106,26 +118,23 @@ function oddEntry(kind: string, name: string): SnowleaseError {
 }
 
 /** A write takes effect only in the era and on the server that were read. */
-export function conditions({ identity, era }: SqlNamespace): { identity: string; present_era: string } {
-  return { identity, present_era: era };
+export function conditions({ identity, made }: SqlNamespace): { identity: string; present_era: string } {
+  return { identity, present_era: made.era.era };
 }
 
 /**
  * Begins a quarantine where another server wrote last: this one may lack what that one acknowledged (a standby that lagged, a restored
  * backup). From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
- * @throws Beaten where another process noticed at the same time; Changed where the nodes of a cluster changed, which is no other server.
+ * @throws Beaten where another process noticed at the same time; Changed where it had to write.
  */
-export async function guard(state: SqlNamespace, dialect: Dialect): Promise<SqlNamespace> {
-  const { identity, entries, info, clock, tx } = state;
+export async function guard(state: SqlNamespace, dialect: Dialect): Promise<void> {
+  const { identity, entries, made, clock, tx } = state;
   const stored = entries.get("identity");
-  if (stored !== undefined && dialect.sameServer(stored.value, identity)) return state;
-  if (stored !== undefined && dialect.goesOn?.(stored.value, identity)) {
-    await tx.write(() => [setEntry(state, "identity", identity)]);
-    throw new Changed("the nodes of the cluster changed");
-  }
-  const begins = nextEra(state, clock, info, eraMark);
-  await tx.write(() => [setEra(state, begins), setEntry(state, "identity", identity)]);
-  return { ...state, ...begins };
+  if (stored !== undefined && dialect.sameServer(stored.value, identity)) return;
+  const isOther = stored === undefined || dialect.goesOn?.(stored.value, identity) !== true;
+  const begins = isOther ? nextEra(stateOf(made, clock), clock, made.info, eraMark) : undefined;
+  await tx.write(() => [begins && setEra(state, begins), setEntry(state, "identity", identity)]);
+  throw new Changed(isOther ? "a quarantine began" : "the nodes of the cluster changed");
 }
 
 /** Stores another era in the place of the one that was read. Not by a server from which only reads come, such as a replica behind a proxy. */
@@ -137,12 +146,22 @@ export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt 
   ]);
 }
 
+/** Puts an era in the place of the one that was read; with another id, all that names the namespace. */
+export function putNamespace(
+  state: SqlNamespace,
+  { info: { id = "" }, era, receiptKey }: NewNamespace,
+): readonly Promise<void>[] {
+  // A copy on another server would begin a second quarantine for that reason.
+  const own = id === state.made.info.id ? {} : { id, receiptKey, identity: state.identity };
+  return [setEra(state, era), ...Object.entries(own).map(([name, value]) => setEntry(state, name, value))];
+}
+
 /**
  * Makes sure that the namespace is there until the transaction ends: a removal waits, or this one is beaten. For writes
  * that do not depend on the era: a process that stood still may send them behind a removal.
  */
-export function stay({ tx, info: { id = "" } }: SqlNamespace): Promise<void> {
-  return tx.swap("meta.hold", { id });
+export function stay({ tx, made }: SqlNamespace): Promise<void> {
+  return tx.swap("meta.hold", { id: made.info.id });
 }
 
 /** Changes an entry where it is as it was read; adds it where there was none. */

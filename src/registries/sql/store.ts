@@ -1,0 +1,295 @@
+import { isIn } from "../../id/pool-bounds.ts";
+import { unusedRecord } from "../../rule/pin.ts";
+import { eraMark } from "../../rule/new-namespace.ts";
+import { type Era, nextEra } from "../../rule/era.ts";
+import { Beaten, Changed, Unanswered } from "../engine/operate.ts";
+import { type Answers, askAll, type Attempt } from "../engine/optimistic.ts";
+import {
+  type OperationKind,
+  type Replacement,
+  type Standing,
+  stateOf,
+  type StoreChanges,
+  type StoreRead,
+} from "../engine/port.ts";
+import { together } from "../together.ts";
+import { isForeign, isOurs, take } from "./assign.ts";
+import { Foreigners, giveBack, noteBeside, noteForeigners, restingNumbers } from "./beside.ts";
+import { erase } from "./erase.ts";
+import { isMissingTables, missingTables, NoTables } from "./errors.ts";
+import type { SqlDatabase, SqlTry } from "./execute.ts";
+import {
+  conditions,
+  entriesOf,
+  guard,
+  type MetaEntries,
+  noteIn,
+  poolOfNext,
+  putNamespace,
+  putNote,
+  setEntry,
+  type SqlNamespace,
+} from "./namespace.ts";
+import { SqlReader } from "./reader.ts";
+import { columnsOf, endedColumns, foreign, inPool, numberOf, type StoredRow, textOf } from "./records.ts";
+import type { Transaction } from "./transaction.ts";
+import { drawVersion } from "./version.ts";
+
+/** What a registry remembers between operations. */
+export interface SqlMemory {
+  /** A namespace that exists: `ping` tries to write to its tables. */
+  namespace?: string;
+}
+
+/** What an attempt is for. */
+interface SqlAttemptOptions {
+  readonly memory: SqlMemory;
+  readonly kind: OperationKind;
+  /** Among how many equally good worker IDs a claim chooses by lot. */
+  readonly spread: number;
+}
+
+/** Of a namespace that does not exist. */
+interface Nothing {
+  readonly tables: boolean;
+  readonly clock: number;
+  readonly entries: MetaEntries;
+}
+
+/** The operations that rest on what was acknowledged before: the namespace alone is what an operator has seen, whichever server answers. */
+const guarded: ReadonlySet<OperationKind> = new Set<OperationKind>(["claim", "renew", "release", "once"]);
+
+/** One attempt at an operation, on the tables of a namespace. */
+export class SqlAttempt implements Attempt {
+  readonly #try: SqlTry;
+  readonly #tx: Transaction;
+  readonly #database: SqlDatabase;
+  readonly #memory: SqlMemory;
+  readonly #kind: OperationKind;
+  readonly #reader: SqlReader;
+  #state: SqlNamespace | undefined;
+  #nothing: Nothing | undefined;
+  /** What a claim gives back to Java processes. */
+  #resting: readonly StoredRow[] = [];
+
+  constructor(tried: SqlTry, database: SqlDatabase, { memory, kind, spread }: SqlAttemptOptions) {
+    const { tx, place } = tried;
+    this.#try = tried;
+    this.#tx = tx;
+    this.#database = database;
+    this.#memory = memory;
+    this.#kind = kind;
+    this.#reader = new SqlReader(tx, place, { version: database.schema.version, spread });
+  }
+
+  async read(reads: readonly StoreRead[]): Promise<Answers> {
+    try {
+      const isFirst = this.#state === undefined;
+      const resting = isFirst && this.#givesBack(reads) ? this.#reader.begin().then(restingNumbers) : this.#resting;
+      const [state, found] = await together([this.#reader.begin(), askAll(this.#reader, reads), resting]);
+      this.#resting = await resting;
+      this.#state = state;
+      this.#memory.namespace = this.#try.place.namespace;
+      if (isFirst && guarded.has(this.#kind)) await guard(state, this.#database.dialect);
+      if (isFirst && this.#kind === "claim") await this.#noteBeside(state, reads);
+      const { clock, made } = state;
+      return { clock, standing: { made }, others: this.#reader, found };
+    } catch (error) {
+      if (error instanceof Foreigners) return noteForeigners(await this.#reader.begin(), error.span);
+      if (!this.#isMissing(error)) throw error;
+      return this.#absent(reads, error);
+    }
+  }
+
+  async commit(changes: StoreChanges): Promise<void> {
+    try {
+      if (this.#state === undefined) await this.#commitUnknown(changes.becomes);
+      else await this.#commit(this.#state, changes);
+    } catch (error) {
+      throw this.#tx.unclear ? new Unanswered("the answer to a commit was lost", { cause: error }) : error;
+    }
+  }
+
+  /** What there is instead of a namespace. */
+  async #absent(reads: readonly StoreRead[], cause: unknown): Promise<Answers> {
+    const { place } = this.#try;
+    const nothing = await this.#lookForNote();
+    if (nothing.entries.has("layout")) {
+      // Another table is missing, or the namespace was made a moment ago.
+      throw isMissingTables(cause) ? new Changed("the namespace was made") : cause;
+    }
+    if (!nothing.tables && (this.#kind === "renew" || this.#kind === "release")) throw new NoTables(place);
+    this.#nothing = nothing;
+    const { clock, entries } = nothing;
+    const own = isMissingTables(cause) ? undefined : cause;
+    const refusal = missingTables(place, own);
+    return { clock, standing: { noted: noteIn(entries) }, refusal, found: reads.map(emptyAnswer) };
+  }
+
+  async #lookForNote(): Promise<Nothing> {
+    const tx = this.#tx;
+    try {
+      // A server that takes no writes cannot note anything either.
+      const touch = this.#kind === "read" ? undefined : tx.get("session.touch");
+      const [rows, server = rows[0]] = await together([tx.all("meta.read"), touch]);
+      return { tables: true, clock: numberOf(server ?? { clock: 0 }, "clock"), entries: entriesOf(rows) };
+    } catch (error) {
+      if (!this.#isMissing(error)) throw error;
+      return { tables: false, clock: 0, entries: new Map() };
+    }
+  }
+
+  #isMissing(error: unknown): boolean {
+    return isMissingTables(error) || this.#database.dialect.meaningOf(error)?.missing === true;
+  }
+
+  /** A claim notes that there are Java processes. */
+  async #noteBeside(state: SqlNamespace, reads: readonly StoreRead[]): Promise<void> {
+    if (state.beside) return;
+    if (this.#database.settings.beside === "westid") await noteBeside(state);
+    const named = reads.flatMap((read) => (read[0] === "byId" ? [read[1]] : []));
+    const taken = named.find((workerId) => this.#reader.takenBy(workerId) !== undefined);
+    if (taken !== undefined) await noteForeigners(state, { first: taken, last: taken });
+  }
+
+  /** Whether a claim gives numbers back, where there are Java processes: they get to no pool above 0. In a crowd, other claims do enough. */
+  #givesBack(reads: readonly StoreRead[]): boolean {
+    const isAbove = reads.some((read) => read[0] === "firstUnused" && read[1].first > 0);
+    return this.#kind === "claim" && !isAbove && this.#try.races === 0;
+  }
+
+  /** Without tables nothing can be noted: the same holder proves it again. */
+  async #commitUnknown(becomes: Standing | undefined): Promise<void> {
+    const { tables = false, entries = new Map() } = this.#nothing ?? {};
+    if (becomes?.made !== undefined) return this.#make(becomes.made, entries);
+    // Written even where it stays: a read that lags does not know the namespace.
+    const noted = becomes?.noted ?? noteIn(entries);
+    if (noted !== undefined && tables) await this.#tx.write(() => putNote({ tx: this.#tx, entries }, noted));
+  }
+
+  /** Notes what is fixed for a namespace. A quarantine begins where numbers were used before: one that was recorded was lost with the table. */
+  async #make(made: NonNullable<Standing["made"]>, entries: MetaEntries): Promise<void> {
+    const tx = this.#tx;
+    const [[row = {}], foreigner, used] = await together([
+      tx.all("meta.read"),
+      tx.get("assign.any-foreign"),
+      tx.get("meta.used"),
+    ]);
+    const clock = numberOf(row, "clock");
+    const era = used === undefined ? made.era : nextEra(stateOf(made, clock), clock, made.info, eraMark);
+    const fixed = {
+      ...made.info,
+      receiptKey: made.receiptKey,
+      identity: textOf(row, "identity"),
+      beside: foreigner === undefined ? 0 : 1,
+    };
+    await tx.write(() => [
+      ...putNote({ tx, entries }, era),
+      ...Object.entries(fixed).map(([name, value]) => tx.change("meta.add", { name, value: String(value) })),
+    ]);
+    if (used !== undefined) throw new Changed("a quarantine began");
+  }
+
+  async #commit(state: SqlNamespace, { standing, becomes, records }: StoreChanges): Promise<void> {
+    if (becomes !== undefined && becomes.made === undefined) return this.#erase(state, becomes.noted);
+    const made = becomes?.made === standing.made ? undefined : becomes?.made;
+    if (made === undefined && records.length === 0) return;
+    await this.#tx.write(() => [
+      // Before the era: they expect the one that was read.
+      ...records.flatMap((change) => this.#replace(state, change)),
+      ...lowered(state, records),
+      ...(made === undefined ? [] : putNamespace(state, made)),
+    ]);
+    const others = new Set(records.map(({ workerId }) => workerId));
+    const resting = this.#resting.filter(({ record }) => !others.has(record.workerId));
+    await giveBack(state, resting).catch((error: unknown) => {
+      // Nothing was changed: the next claim tries again.
+      const isBeaten = error instanceof Beaten || this.#database.dialect.meaningOf(error)?.raced === true;
+      if (!isBeaten) throw error;
+    });
+  }
+
+  async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
+    const { place } = this.#try;
+    const isDone = await erase(state, place.namespace, noted);
+    if (isDone && this.#memory.namespace === place.namespace) delete this.#memory.namespace;
+  }
+
+  /** Puts a record in the place of the one that was read. It takes effect only where that still stands, on the server and in the era that were read. */
+  #replace(state: SqlNamespace, { workerId, before, after, ended }: Replacement): readonly Promise<unknown>[] {
+    const tx = this.#tx;
+    const row = before && this.#reader.rows.get(before);
+    if (before !== undefined && row === undefined) throw new Error(`worker ${workerId} was not read`);
+    if (before === after) return this.#hold(state, workerId, row);
+    if (after === undefined) return [tx.swap("record.forget", { worker_id: workerId, version: row?.version })];
+    const mark = row?.assignRow;
+    const isClaim = after.fence !== (before?.fence ?? 0);
+    const isTaken = isForeign(mark, before);
+    // What was read behind it showed that it was free.
+    if (isClaim && isTaken) throw new Beaten("another program has the number");
+    const columns = { ...columnsOf(after, isTaken ? foreign : inPool), ...conditions(state) };
+    const put =
+      row === undefined ? tx.swap("record.add", columns) : tx.swap("record.put", { ...columns, version: row.version });
+    const writes: Promise<unknown>[] = [put];
+    if (ended !== undefined) writes.push(tx.change("history.add", endedColumns(ended, !isClaim)));
+    if (isClaim) {
+      if (before !== undefined && ended === undefined) {
+        writes.push(tx.change("history.supersede", { worker_id: workerId, fence: before.fence }));
+      }
+      writes.push(take(tx, after, mark));
+    } else if (this.#goesBack(state, { workerId, before, after, ended }, row)) {
+      writes.push(tx.change("assign.remove", { worker_id: workerId, ...mark }));
+    }
+    return writes;
+  }
+
+  /**
+   * Whether the row for Java processes goes with the end of a claim. They see the number as taken until its window has passed; where such
+   * processes were seen, for good.
+   */
+  #goesBack(
+    { beside, clock }: SqlNamespace,
+    { before, after, ended }: Replacement,
+    row: StoredRow | undefined,
+  ): boolean {
+    if (beside || after === undefined || after.token !== undefined || ended?.end === "forced") return false;
+    const isOver = before?.token !== undefined || before?.until !== after.until;
+    return isOver && after.until <= clock && isOurs(row?.assignRow, after);
+  }
+
+  /**
+   * Makes sure that a record is as it was read, until the transaction ends. A record that was missing is made, which fails where another
+   * transaction makes it, and deleted again.
+   */
+  #hold(state: SqlNamespace, workerId: number, row: StoredRow | undefined): readonly Promise<void>[] {
+    const tx = this.#tx;
+    if (row !== undefined) {
+      return [tx.swap("record.touch", { worker_id: workerId, version: row.version, ...conditions(state) })];
+    }
+    const version = drawVersion();
+    return [
+      tx.swap("record.add", {
+        ...columnsOf(unusedRecord(workerId), inPool),
+        ...conditions(state),
+        new_version: version,
+      }),
+      tx.swap("record.forget", { worker_id: workerId, version }),
+    ];
+  }
+}
+
+/** The search for an unused number begins at one whose record is deleted, where it would begin behind it. */
+function lowered(state: SqlNamespace, records: readonly Replacement[]): readonly Promise<void>[] {
+  const gone = records.flatMap(({ workerId, after }) => (after === undefined ? [workerId] : []));
+  return [...state.entries].flatMap(([name, { value }]) => {
+    const pool = poolOfNext(name);
+    const lowest = Math.min(...gone.filter((workerId) => pool !== undefined && isIn(pool, workerId)));
+    return lowest < Number(value) ? [setEntry(state, name, lowest)] : [];
+  });
+}
+
+/** What a read finds where there is no namespace. */
+function emptyAnswer([name]: StoreRead): unknown {
+  if (name === "page" || name === "ended") return { rows: [], next: undefined };
+  return name === "oldest" || name === "oldestOfHost" || name === "pinnedFor" ? [] : undefined;
+}
