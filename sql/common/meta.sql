@@ -3,6 +3,10 @@
 -- name: read
 SELECT name, value, version, {clock} AS clock, {identity} AS identity FROM {meta};
 
+-- name: there
+-- Whether a namespace, or the note of one, is in a table of another place.
+SELECT name FROM {place} WHERE name IN ('layout', 'era');
+
 -- name: add
 INSERT INTO {meta} (name, value, version) VALUES (:name, :value, :new_version);
 

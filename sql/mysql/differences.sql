@@ -62,7 +62,10 @@ INSERT INTO {history} (
 ) VALUES (
   :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, :ended_at, :ended_by, :newest
 )
-ON DUPLICATE KEY UPDATE until_ms = VALUES(until_ms), ended_at = VALUES(ended_at), ended_by = VALUES(ended_by), newest = VALUES(newest);
+ON DUPLICATE KEY UPDATE
+  from_ms = VALUES(from_ms), until_ms = VALUES(until_ms), continued_from = VALUES(continued_from), host = VALUES(host), ip = VALUES(ip),
+  pid = VALUES(pid), instance = VALUES(instance), claimed_at = VALUES(claimed_at), ended_at = VALUES(ended_at), ended_by = VALUES(ended_by),
+  newest = VALUES(newest);
 
 -- name: history.erase
 DELETE FROM {history} ORDER BY worker_id, fence LIMIT :limit;
@@ -79,7 +82,8 @@ SELECT NULL AS schema_name;
 
 -- name: meta.elsewhere
 -- In the databases that this user may look at.
-SELECT table_schema AS database_name FROM information_schema.tables
+SELECT table_schema AS database_name, CONCAT('`', REPLACE(table_schema, '`', '``'), '`.`', table_name, '`') AS place
+FROM information_schema.tables
 WHERE table_name = :table_name AND table_schema <> DATABASE()
 ORDER BY 1
 LIMIT 10;

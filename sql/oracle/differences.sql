@@ -23,7 +23,7 @@ SELECT SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') AS schema_name FROM dual;
 
 -- name: meta.elsewhere
 -- Where this user may read them.
-SELECT owner AS schema_name
+SELECT owner AS schema_name, '"' || owner || '".' || object_name AS place
 FROM all_objects
 WHERE object_name = UPPER(:table_name) AND object_type = 'TABLE' AND owner <> SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')
 ORDER BY 1
@@ -43,7 +43,9 @@ SELECT 1 AS unlocked FROM dual;
 
 -- name: history.add
 MERGE INTO {history} h USING dual ON (h.worker_id = :worker_id AND h.fence = :fence)
-WHEN MATCHED THEN UPDATE SET until_ms = :until_ms, ended_at = :ended_at, ended_by = :ended_by, newest = :newest
+WHEN MATCHED THEN UPDATE SET
+  from_ms = :from_ms, until_ms = :until_ms, continued_from = :continued_from, host = :host, ip = :ip, pid = :pid, instance = :instance,
+  claimed_at = :claimed_at, ended_at = :ended_at, ended_by = :ended_by, newest = :newest
 WHEN NOT MATCHED THEN INSERT (
   worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest
 ) VALUES (

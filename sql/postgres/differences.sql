@@ -19,7 +19,7 @@ SELECT coalesce(
 
 -- name: meta.elsewhere
 -- Also those whose tables this user may not read.
-SELECT n.nspname::text AS schema_name
+SELECT n.nspname::text AS schema_name, format('%I.%I', n.nspname, c.relname)::text AS place
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = :table_name AND c.relkind IN ('r', 'p') AND c.oid IS DISTINCT FROM to_regclass(:own_name)::oid
 ORDER BY 1
@@ -46,4 +46,6 @@ INSERT INTO {history} (
   :worker_id, :fence, :from_ms, :until_ms, :continued_from, :host, :ip, :pid, :instance, :claimed_at, :ended_at, :ended_by, :newest
 )
 ON CONFLICT (worker_id, fence) DO UPDATE SET
-  until_ms = excluded.until_ms, ended_at = excluded.ended_at, ended_by = excluded.ended_by, newest = excluded.newest;
+  from_ms = excluded.from_ms, until_ms = excluded.until_ms, continued_from = excluded.continued_from, host = excluded.host, ip = excluded.ip,
+  pid = excluded.pid, instance = excluded.instance, claimed_at = excluded.claimed_at, ended_at = excluded.ended_at, ended_by = excluded.ended_by,
+  newest = excluded.newest;

@@ -19,6 +19,17 @@ async function opened(url: string): Promise<Registry> {
   return registry;
 }
 
+/** Makes a namespace in one place, removes it without a note, makes it in another one, and then in the first one again. */
+async function moved(from: Registry, to: Registry): Promise<readonly string[]> {
+  const name = "moved";
+  await from.init({ namespace: name, layout });
+  const { era = "" } = (await from.describe(name)) ?? {};
+  await from.remove?.({ namespace: name, era, forget: true });
+  await to.init({ namespace: name, layout, new: true });
+  const { code, message } = await failure(from.init({ namespace: name, layout }));
+  return [code, message];
+}
+
 /** The worker IDs that two programs get. */
 async function workersOf(...registries: readonly Registry[]): Promise<readonly number[]> {
   const claims = registries.map((registry) => granted(registry, claimRequest({ namespace, clock: Date.now() })));
@@ -85,6 +96,11 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? "two users of 
     }
   });
 
+  test("make one where another was forgotten, and no other one in the empty tables that it left", async () => {
+    const [code, message] = await moved(await opened(as("ada")), await opened(as("bob")));
+    expect([code, message]).toEqual(["CONFIG_INVALID", expect.stringContaining("exists in schema `bob`") as string]);
+  });
+
   test("are told of one in another database of the server", async () => {
     const [here, there] = [await opened(as("postgres")), await opened(as("postgres", "", "more"))];
     await there.init({ namespace: "far", layout });
@@ -134,6 +150,7 @@ describe.skipIf(mariadbMissing !== undefined)(mariadbMissing ?? "two databases o
     onTestFinished(() => server.remove());
     await server.query("CREATE DATABASE more");
     const [first, second] = [await opened(server.url()), await opened(server.url().replace("/snowlease", "/more"))];
+    expect((await moved(first, second))[1]).toContain("exists in database `more`");
     await first.init({ namespace, layout });
     expect(await first.scope?.(namespace)).toBe(`all who use database \`snowlease\` on MySQL 127.0.0.1:${server.port}`);
     const { code, message } = await failure(second.init({ namespace, layout }));
@@ -159,6 +176,7 @@ describe.skipIf(standInMissing !== undefined)(standInMissing ?? "two users of a 
     expect(await registry.scope?.(namespace)).toContain("all who use schema `PUBLIC` of database `ids` on Oracle ");
     await server.query("CREATE SCHEMA BOB");
     await server.query("CREATE TABLE BOB.WORKERID_META_ORDERS (name VARCHAR2(80))");
+    await server.query("INSERT INTO BOB.WORKERID_META_ORDERS VALUES ('layout')");
     const { message } = await failure(registry.init({ namespace, layout }));
     expect(message).toContain("does not exist in schema `PUBLIC` of");
     expect(message).toContain("and exists in schema `BOB`:");

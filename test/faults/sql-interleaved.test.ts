@@ -219,17 +219,29 @@ describe.each(databases)("between two round trips on $name", ({ missing, start }
       );
     });
 
-    test("a claim whose end is noted already, since its record alone was put back, ends once more", async () => {
+    test("a claim whose fence has a row already, since an older copy of its record was put back, ends once more, under its own name", async () => {
       const made = await scene();
-      const table = (name: string): string => `workerid_${name}_${made.namespace}`;
-      const request = made.ask();
-      const key = keyOf(request, await granted(other, request));
-      await server.query(`CREATE TABLE copy_${made.namespace} AS SELECT * FROM ${table("window")}`);
-      await other.release({ ...key, clock: Date.now() });
+      const { namespace } = made;
+      const table = (name: string): string => `workerid_${name}_${namespace}`;
+      const use = async (host: string): Promise<void> => {
+        const request = made.ask({ holder: { host, ip: owner.ip, pid: 1, instance: "" }, clock: Date.now() + 1 });
+        const { fence } = await granted(other, request);
+        const shown = await other.history(namespace, workerId);
+        expect(shown.filter((row) => row.end === undefined)).toMatchObject([{ holder: { host }, fence }]);
+        const answer = await other.forceRelease({ namespace, workerId, fence, force: true, resetWindow: true });
+        expect(answer.outcome).toBe("released");
+      };
+      await use("one");
+      await server.query(`CREATE TABLE copy_${namespace} AS SELECT * FROM ${table("window")}`);
+      await use("two");
       await server.query(`DELETE FROM ${table("window")}`);
-      await server.query(`INSERT INTO ${table("window")} SELECT * FROM copy_${made.namespace}`);
-      expect((await other.forceRelease({ namespace: made.namespace, workerId, force: true })).outcome).toBe("released");
-      expect(await other.history(made.namespace, workerId)).toMatchObject([{ fence: 1, end: "forced" }]);
+      await server.query(`INSERT INTO ${table("window")} SELECT * FROM copy_${namespace}`);
+      await use("three");
+      const hosts = (await other.history(namespace, workerId)).map(({ fence, holder }) => [fence, holder.host]);
+      expect(hosts).toEqual([
+        [1, "one"],
+        [2, "three"],
+      ]);
     });
 
     test("a list of one row reads no longer than one of all", async () => {

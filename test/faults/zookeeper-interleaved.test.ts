@@ -311,6 +311,17 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "two clients
     expect(await other.forceRelease({ namespace, workerId: 0, force: false })).toMatchObject({ outcome: "live" });
   });
 
+  test("a renewal that only proves what was forgotten shows no session below the record", async () => {
+    const request = ask({ workerId: 3 });
+    const grant = await granted(other, request);
+    const proof = (grant.receipt ?? "").split(".").with(6, "50").join(".");
+    const refused = await failure(
+      registry.renew({ ...keyOf(request, grant), receipt: proof, clock: Date.now(), window: 1000 }),
+    );
+    expect(refused.code).toBe("QUARANTINE");
+    expect(liveIn(await readTree(port, root))).toEqual([3]);
+  });
+
   test("a release takes the nodes of all sessions that asked for its claim", async () => {
     const request = ask({ workerId: 0 });
     const grant = await granted(other, request);

@@ -85,6 +85,7 @@ describe.each(dialects)("the statements of %s", (dialect) => {
       idle_timeout: "",
       statement: "",
       schema: "",
+      place: "",
     };
     const texts = [...loadStatements(dialect).values(), ...loadSchema(dialect).statements];
     for (const text of texts) expect(named(text, names)).not.toMatch(/[{}]/);

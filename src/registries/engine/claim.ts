@@ -60,7 +60,8 @@ export function* claim(
   }
   // It was granted before, or the store forgot how far: the namespace in which that holds has to stand beside its record.
   const rests = answer.outcome === "granted" || isForgotten(answer) ? before : undefined;
-  const stands = rests && { standing, becomes, records: [unchanged(rests.workerId, rests)] };
+  const same = rests && { ...unchanged(rests.workerId, rests), isEvidence: answer.outcome !== "granted" };
+  const stands = same && { standing, becomes, records: [same] };
   if (answer.outcome !== "granted") return { answer, changes: stands };
   const { store, earliest } = view;
   if (record === undefined) return { answer: { ...answer, store }, changes: stands };

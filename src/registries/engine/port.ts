@@ -75,6 +75,8 @@ export interface Replacement {
   readonly before: Stored | undefined;
   /** Undefined: the record is deleted. The same as `before`: it only has to stand still. */
   readonly after: Stored | undefined;
+  /** Nothing is granted with it: the decision only rests on it. */
+  readonly isEvidence?: boolean;
   /** The claim that ends with it, for the history. A claim that goes on has no row there: its record says everything. */
   readonly ended?: HistoryRow | undefined;
 }
@@ -93,7 +95,7 @@ export interface StoreChanges {
 
 /** The record of a worker ID as it is: what an operation decided rests on it. */
 export function unchanged(workerId: number, record: Stored | undefined): Replacement {
-  return { workerId, before: record, after: record };
+  return { workerId, before: record, after: record, isEvidence: true };
 }
 
 /** What an operation answers once its changes are stored. */

@@ -100,18 +100,17 @@ export function registryOf(
         return lookUp(namespace, reads, (view) => {
           const record = view.byId(workerId);
           const { rows, next } = view.ended(workerId, before, wanted);
-          // It may have ended between two reads.
-          const isLive = record && record.fence < before && rows.every(({ fence }) => fence !== record.fence);
-          const live = isLive ? presentRow(record) : undefined;
+          const live = record && presentRow(record);
+          // It may have ended between two reads, and be behind its history where a record alone was put back.
+          const isHere =
+            live && live.fence < before && live.fence > (next ?? -1) && !rows.some((row) => isSame(row, live));
+          const all = isHere ? [live, ...rows].toSorted((a, b) => b.fence - a.fence) : rows;
           // No older one ends later than a window that was granted at the begin of the last of these. Windows do not end in their order
           // where an operator has reset one.
           const { maxWindow = 0, maxClockSkew = 0 } = view.standing.made?.info ?? {};
           const longest = maxWindow + maxClockSkew;
           const isPast = rows.length > 0 && rows.every((row) => Math.max(row.until, row.claimedAt + longest) <= from);
-          return {
-            rows: [...(live === undefined ? [] : [live]), ...rows].filter(fits),
-            next: isPast ? undefined : next,
-          };
+          return { rows: all.filter(fits), next: isPast ? undefined : next };
         });
       });
       return newestFirst.toReversed();
@@ -127,6 +126,10 @@ export function registryOf(
     },
   };
   return registry;
+}
+
+function isSame(a: HistoryRow, b: HistoryRow): boolean {
+  return a.fence === b.fence && a.claimedAt === b.claimedAt;
 }
 
 function shown(view: StoreView, stored: Stored): WorkerRecord {

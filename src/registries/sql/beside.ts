@@ -3,7 +3,7 @@ import { Changed } from "../engine/operate.ts";
 import { together } from "../together.ts";
 import { isForeign, isOurs } from "./assign.ts";
 import { conditions, setEntry, type SqlNamespace, stay } from "./namespace.ts";
-import { columnsOf, everyNumber, foreign, inPool, readRecord, type StoredRow, storedRowOf } from "./records.ts";
+import { columnsOf, foreign, inPool, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 
 /*
  * Java processes that take numbers here, too. They look for a number without a row, from 0 up, and cannot see that a window has passed. So
@@ -45,11 +45,14 @@ export async function noteForeigners(state: SqlNamespace, { first, last }: PoolB
   throw new Changed("foreigners were noted");
 }
 
-/** The numbers that have rested longest: no clock can show a time of their windows any more. */
-export async function restingNumbers({ tx, clock, made, beside }: SqlNamespace): Promise<readonly StoredRow[]> {
+/** The numbers of a pool that have rested longest: no clock can show a time of their windows any more. */
+export async function restingNumbers(
+  { tx, clock, made, beside }: SqlNamespace,
+  pool: PoolBounds,
+): Promise<readonly StoredRow[]> {
   const latest = clock - made.info.maxClockSkew;
   if (!beside || made.era.opensAt > latest) return [];
-  const found = await tx.all("claim.oldest", { filed_under: inPool, ...everyNumber, limit: few + 1 });
+  const found = await tx.all("claim.oldest", { filed_under: inPool, ...pool, limit: few + 1 });
   return found.map(storedRowOf).filter(({ record }) => record.until <= latest);
 }
 

@@ -19,10 +19,13 @@ export function serverError(meaning: SqlErrorMeaning, cause: unknown, place: Sql
 
 /** Tables, or parts of them, are missing. */
 export function missingTables({ title, where, url, namespace }: SqlPlace, cause?: unknown): SnowleaseError {
-  const what = cause === undefined ? "" : ` (${said(cause)})`;
+  const what =
+    cause === undefined
+      ? `no namespace \`${namespace}\` in its tables; where it was lost, stop each process that leases from it first`
+      : `not all tables of namespace \`${namespace}\` (${said(cause)}); where they were lost, stop each process that leases from them first`;
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
-    `${title} ${where} has not all tables of namespace \`${namespace}\`${what}; where they were lost, stop each process that leases from them first; run \`snowlease init --registry '${url}' --namespace ${namespace}\`.`,
+    `${title} ${where} has ${what}; run \`snowlease init --registry '${url}' --namespace ${namespace}\`.`,
     { missing: true },
     { cause },
   );

@@ -1,6 +1,7 @@
 import { existsElsewhere } from "../../rule/scope.ts";
 import type { SqlParameters, SqlRow } from "./dialect.ts";
 import type { SqlDatabase } from "./execute.ts";
+import { entriesOf } from "./namespace.ts";
 import { namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 
@@ -32,7 +33,8 @@ function tableOf(database: SqlDatabase, namespace: string): SqlParameters {
 export async function checkElsewhere(database: SqlDatabase, namespace: string): Promise<void> {
   const ask = async (tx: Transaction): Promise<string | undefined> => {
     const found = await tx.get("meta.exists", tableOf(database, namespace));
-    return found?.["present"] === 1 ? undefined : placeOf(tx, database, namespace);
+    const entries = found?.["present"] === 1 ? entriesOf(await tx.all("meta.read")) : undefined;
+    return entries?.has("layout") === true ? undefined : placeOf(tx, database, namespace);
   };
   const here = await database.execute(namespace, { repeatable: true }, ({ tx }) => ask(tx));
   const others = here === undefined ? [] : await elsewhereOf(database, namespace);
@@ -59,13 +61,25 @@ export async function elsewhereOf(database: SqlDatabase, namespace: string): Pro
   return found;
 }
 
-/** Where the tables of namespaces of this name are. `own`: the table of this session, which does not count. */
+/** Where namespaces of this name are. `own`: the table of this session, which does not count. */
 async function tablesIn(tx: Transaction, namespace: string, own?: string): Promise<readonly string[]> {
   const rows = await tx.all("meta.elsewhere", { table_name: namesOf(namespace)["meta"], own_name: own ?? null });
-  return rows.map((row) => {
+  const found: string[] = [];
+  for (const row of rows) {
     const schema = textIn(row, "schema_name");
-    return schema === "" ? `database \`${textIn(row, "database_name")}\`` : `schema \`${schema}\``;
-  });
+    if (await isForgotten(tx, textIn(row, "place"))) continue;
+    found.push(schema === "" ? `database \`${textIn(row, "database_name")}\`` : `schema \`${schema}\``);
+  }
+  return found;
+}
+
+/** Whether a removed namespace has left nothing but its tables there. Not every user may look. */
+async function isForgotten(tx: Transaction, place: string): Promise<boolean> {
+  const looked = tx.all("meta.there", {}, { place });
+  return looked.then(
+    (rows) => rows.length === 0,
+    () => false,
+  );
 }
 
 /** Empty for NULL. */

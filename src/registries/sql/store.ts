@@ -1,4 +1,4 @@
-import { isIn } from "../../id/pool-bounds.ts";
+import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
 import { type Era, nextEra } from "../../rule/era.ts";
@@ -85,9 +85,10 @@ export class SqlAttempt implements Attempt {
   async read(reads: readonly StoreRead[]): Promise<Answers> {
     try {
       const isFirst = this.#state === undefined;
-      const resting = isFirst && this.#givesBack(reads) ? this.#reader.begin().then(restingNumbers) : this.#resting;
+      const pool = isFirst ? this.#givenBackOf(reads) : undefined;
+      const resting = pool && this.#reader.begin().then((state) => restingNumbers(state, pool));
       const [state, found] = await together([this.#reader.begin(), askAll(this.#reader, reads), resting]);
-      this.#resting = await resting;
+      if (isFirst) this.#resting = (await resting) ?? [];
       this.#state = state;
       this.#memory.namespace = this.#try.place.namespace;
       if (isFirst && guarded.has(this.#kind)) await guard(state, this.#database.dialect);
@@ -152,10 +153,14 @@ export class SqlAttempt implements Attempt {
     if (taken !== undefined) await noteForeigners(state, { first: taken, last: taken });
   }
 
-  /** Whether a claim gives numbers back, where there are Java processes: they get to no pool above 0. In a crowd, other claims do enough. */
-  #givesBack(reads: readonly StoreRead[]): boolean {
-    const isAbove = reads.some((read) => read[0] === "firstUnused" && read[1].first > 0);
-    return this.#kind === "claim" && !isAbove && this.#try.races === 0;
+  /** The pool of which a claim gives numbers back, where there are Java processes: they get to none above 0. In a crowd, other claims do enough. */
+  #givenBackOf(reads: readonly StoreRead[]): PoolBounds | undefined {
+    if (this.#kind !== "claim" || this.#try.races > 0) return undefined;
+    const [pool] = reads.flatMap((read) => (read[0] === "firstUnused" ? [read[1]] : []));
+    if (pool !== undefined) return pool.first === 0 ? pool : undefined;
+    // A claim that names a number, and reads nothing of its pool.
+    const [last = -1] = reads.flatMap((read) => (read[0] === "byId" ? [read[1]] : []));
+    return { first: 0, last };
   }
 
   /** Without tables nothing can be noted: the same holder proves it again. */

@@ -44,8 +44,9 @@ export class Transaction {
     return this.#open === 0;
   }
 
-  async all(name: string, parameters: SqlParameters = {}): Promise<readonly SqlRow[]> {
-    return (await this.#run(name, parameters)).rows;
+  /** `names`: for more names in braces than those of the namespace. */
+  async all(name: string, parameters: SqlParameters = {}, names: Names = {}): Promise<readonly SqlRow[]> {
+    return (await this.#run(name, parameters, { names })).rows;
   }
 
   async get(name: string, parameters: SqlParameters = {}): Promise<SqlRow | undefined> {
@@ -59,7 +60,7 @@ export class Transaction {
 
   /** Changes one row under the condition that it is as it was read. @throws Beaten, or the error of a driver that means the same. */
   async swap(name: string, parameters: SqlParameters): Promise<void> {
-    await this.#run(name, parameters, true);
+    await this.#run(name, parameters, { swaps: true });
   }
 
   /** Runs a statement by its text, such as one of the schema. */
@@ -102,10 +103,14 @@ export class Transaction {
     }
   }
 
-  #run(name: string, parameters: SqlParameters, swaps = false): Promise<SqlResult> {
+  #run(
+    name: string,
+    parameters: SqlParameters,
+    { swaps = false, names = {} }: { readonly swaps?: boolean; readonly names?: Names } = {},
+  ): Promise<SqlResult> {
     const text = this.#statements.get(name);
     if (text === undefined) throw new Error(`no statement is called ${name}`);
-    return this.#ask(text, parameters, swaps);
+    return this.#ask(named(text, names), parameters, swaps);
   }
 
   async #ask(text: string, parameters: SqlParameters, swaps = false): Promise<SqlResult> {

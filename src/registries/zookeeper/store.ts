@@ -84,11 +84,11 @@ export class ZooKeeperAttempt implements Attempt {
           ...left.map((path) => session.remove(path)),
         ],
       });
-      for (const { workerId, before, after } of records) {
+      for (const { workerId, before, after, isEvidence = false } of records) {
         if (before?.token !== undefined && before.token !== after?.token) {
           ephemerals.forget(nodes.live(workerId, before.token));
         }
-        if (after?.token !== undefined && this.#isOfHolder) {
+        if (after?.token !== undefined && this.#isOfHolder && !isEvidence) {
           ephemerals.note(done, nodes.live(workerId, after.token), after, clock);
         }
       }
@@ -122,9 +122,9 @@ export class ZooKeeperAttempt implements Attempt {
   }
 
   /** Whether the holder asks, and its session has no node yet. */
-  #isUnseen({ workerId, after }: Replacement): boolean {
+  #isUnseen({ workerId, after, isEvidence = false }: Replacement): boolean {
     const { nodes, ephemerals } = this.#tools;
-    if (after?.token === undefined || !this.#isOfHolder) return false;
+    if (after?.token === undefined || isEvidence || !this.#isOfHolder) return false;
     return ephemerals.at(this.#reading.session, nodes.live(workerId, after.token)) === undefined;
   }
 
