@@ -148,7 +148,7 @@ async function fillAll(kind) {
     const database = databaseOf(taken);
     await run(`CREATE DATABASE ${database}`);
     const registry = await open(kind, database);
-    await registry.init({ namespace: "bench", layout: layout.fingerprint, maxWindow: 600_000 });
+    await registry.init({ namespace: "bench", layout: layout.fingerprint, maxWindow: 600_000, separate: true });
     if (taken > 0) await registry.claim({ ...claimRequest(layout, "other-0", 600_000), workerId: 0 });
     await registry.close();
     const inside = await connect(url.replace(/\/\w+$/, `/${database}`));

@@ -76,10 +76,10 @@ const [spreads, mostSpread] = [16, 256];
 
 /** The registry in such a store. */
 export function optimistic(store: RemoteStore): Registry {
-  const run = inAttempts((namespace, repeats, work) =>
-    operate(store, repeats, (tried) => {
+  const run = inAttempts((namespace, kind, work) =>
+    operate(store, { repeatable: kind !== "once" }, (tried) => {
       const { deadline, races } = tried;
-      return work(tried, (kind, spread) => store.attempt(namespace, { deadline, races, kind, spread }));
+      return work(tried, (spread) => store.attempt(namespace, { deadline, races, kind, spread }));
     }),
   );
   return registryOf(store, { run, pinsTogether: store.pinsTogether });
@@ -88,11 +88,8 @@ export function optimistic(store: RemoteStore): Registry {
 /** Makes attempts until one is done. `work`: takes the circumstances of one, and what begins it. */
 export type Attempts = <Answer>(
   namespace: string,
-  repeats: Parameters<typeof operate>[1],
-  work: (
-    tried: Pick<Try, "waited" | "races">,
-    attempt: (kind: OperationKind, spread: number) => Attempt,
-  ) => Promise<Answer>,
+  kind: OperationKind,
+  work: (tried: Pick<Try, "waited" | "races">, attempt: (spread: number) => Attempt) => Promise<Answer>,
 ) => Promise<Answer>;
 
 /** Runs an operation in attempts: each reads, decides and commits. */
@@ -104,9 +101,9 @@ export function inAttempts(attempts: Attempts): RunOperation {
     const sent: StoreChanges[] = [];
     if (kind === "claim") claiming++;
     try {
-      return await attempts(namespace, { repeatable: kind !== "once" }, async ({ waited, races }, attemptFor) => {
+      return await attempts(namespace, kind, async ({ waited, races }, attemptFor) => {
         const spread = Math.min(mostSpread, Math.max(spreads ** races, spreads * (claiming - 1)));
-        const attempt = attemptFor(kind, spread);
+        const attempt = attemptFor(spread);
         const { answer, changes } = await decide(begin({ waited, sent }), attempt);
         if (changes !== undefined) {
           await attempt.commit(changes).catch((error: unknown) => {

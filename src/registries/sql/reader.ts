@@ -44,6 +44,8 @@ export class SqlReader implements StoreReader, Others {
   readonly #version: number;
   /** Among how many equally good worker IDs to choose by lot. */
   readonly #spread: number;
+  /** Whether it looks for numbers that other programs have and that have no record. */
+  readonly #looks: boolean;
   #begun: Promise<SqlNamespace> | undefined;
   #state: SqlNamespace | undefined;
   /** What is known of a number: its record, and its row for Java processes. */
@@ -57,16 +59,17 @@ export class SqlReader implements StoreReader, Others {
   #first: Promise<readonly Stored[]> | undefined;
   #exact: readonly Stored[] | undefined;
 
-  /** `version`: of the schema. */
+  /** `version`: of the schema. `looks`: whether numbers of other programs matter that have no record. */
   constructor(
     tx: Transaction,
     place: SqlPlace,
-    { version, spread }: { readonly version: number; readonly spread: number },
+    { version, spread, looks }: { readonly version: number; readonly spread: number; readonly looks: boolean },
   ) {
     this.#tx = tx;
     this.#place = place;
     this.#version = version;
     this.#spread = spread;
+    this.#looks = looks;
   }
 
   /** The namespace as it was read first. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
@@ -96,7 +99,9 @@ export class SqlReader implements StoreReader, Others {
 
   async byId(workerId: number): Promise<Stored | undefined> {
     if (!Number.isSafeInteger(workerId)) return undefined;
-    const [stored, row] = await together([readRecord(this.#tx, workerId), readRow(this.#tx, workerId)]);
+    // A row without a record is that of another program: a holder, or an operator, has nothing to do with it.
+    const theirs = this.#looks ? readRow(this.#tx, workerId) : undefined;
+    const [stored, row] = await together([readRecord(this.#tx, workerId), theirs]);
     if (stored !== undefined) return this.#shown(stored);
     if (row !== undefined) await this.#checkUnused(workerId);
     this.#numbers.set(workerId, { assignRow: row });

@@ -1,3 +1,4 @@
+import { type Clock, monotonic, systemClock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { lostNamespace, unknownNamespace } from "../../rule/quarantine.ts";
 import { SnowleaseError } from "../../id/errors.ts";
@@ -16,6 +17,9 @@ import { SqlAttempt, type SqlMemory } from "./store.ts";
 
 /** Claims that one statement deletes. */
 const pruneBatch = 500;
+
+/** How long after a lost race a claim still expects others, ms. */
+const rushLasts = 1000;
 
 const repeatable = { repeatable: true };
 const once = { repeatable: false };
@@ -67,10 +71,12 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     close: async () => database.close(),
   };
 
-  const run = inAttempts((namespace, repeats, work) =>
-    execute(namespace, repeats, (tried) =>
-      work(tried, (kind, spread) => new SqlAttempt(tried, database, { memory, kind, spread })),
-    ),
+  const rush = new Rush(options.clock);
+  const run = inAttempts((namespace, kind, work) =>
+    execute(namespace, { repeatable: kind !== "once" }, (each) => {
+      const tried = kind === "claim" ? { ...each, races: rush.racesOf(each) } : each;
+      return work(tried, (spread) => new SqlAttempt(tried, database, { memory, kind, spread }));
+    }),
   );
   const registry = registryOf(store, { run, pinsTogether: true });
   return {
@@ -92,6 +98,23 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
     renew: (request) => registry.renew(request).catch(withoutTables(() => unknownNamespace(title, request))),
     release: (request) => registry.release(request).catch(withoutTables(() => lostNamespace(request))),
   };
+}
+
+/** While other processes claim at once, too, each claim begins as if it had lost as many races as the last one that was beaten. */
+class Rush {
+  readonly #clock: Clock;
+  #races = 0;
+  #at = -Infinity;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
+
+  racesOf({ races }: { readonly races: number }): number {
+    const now = monotonic(this.#clock);
+    if (races > 0) [this.#races, this.#at] = [races, now];
+    return now - this.#at < rushLasts ? Math.max(this.#races, races) : races;
+  }
 }
 
 /** Undefined where there is no namespace. */

@@ -79,7 +79,8 @@ export class SqlAttempt implements Attempt {
     this.#database = database;
     this.#memory = memory;
     this.#kind = kind;
-    this.#reader = new SqlReader(tx, place, { version: database.schema.version, spread });
+    const looks = kind === "claim" || kind === "read";
+    this.#reader = new SqlReader(tx, place, { version: database.schema.version, spread, looks });
   }
 
   async read(reads: readonly StoreRead[]): Promise<Answers> {
