@@ -1,4 +1,5 @@
 import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
+import type { Stored } from "../../rule/window.ts";
 import { unusedRecord } from "../../rule/pin.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
 import { type Era, nextEra } from "../../rule/era.ts";
@@ -13,7 +14,7 @@ import {
   type StoreRead,
 } from "../engine/port.ts";
 import { together } from "../together.ts";
-import { isForeign, isOurs, take } from "./assign.ts";
+import { type AssignRow, isForeign, isOurs, take } from "./assign.ts";
 import { Foreigners, giveBack, noteBeside, noteForeigners, restingNumbers } from "./beside.ts";
 import { erase } from "./erase.ts";
 import { isMissingTables, missingTables, NoTables } from "./errors.ts";
@@ -200,6 +201,10 @@ export class SqlAttempt implements Attempt {
     if (becomes !== undefined && becomes.made === undefined) return this.#erase(state, becomes.noted);
     const made = becomes?.made === standing.made ? undefined : becomes?.made;
     if (made === undefined && records.length === 0) return;
+    // What was read behind it showed that the number was free.
+    const isTaken = ({ before, after }: Replacement): boolean =>
+      isClaimOf(before, after) && isForeign(this.#markOf(before), before);
+    if (records.some(isTaken)) throw new Beaten("another program has the number");
     await this.#tx.write(() => [
       // Before the era: they expect the one that was read.
       ...records.flatMap((change) => this.#replace(state, change)),
@@ -215,6 +220,11 @@ export class SqlAttempt implements Attempt {
     });
   }
 
+  /** The row for Java processes that was read with a record. */
+  #markOf(before: Stored | undefined): AssignRow | undefined {
+    return before && this.#reader.rows.get(before)?.assignRow;
+  }
+
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { place } = this.#try;
     const isDone = await erase(state, place.namespace, noted);
@@ -228,11 +238,9 @@ export class SqlAttempt implements Attempt {
     if (before !== undefined && row === undefined) throw new Error(`worker ${workerId} was not read`);
     if (before === after) return this.#hold(state, workerId, row);
     if (after === undefined) return [tx.swap("record.forget", { worker_id: workerId, version: row?.version })];
-    const mark = row?.assignRow;
-    const isClaim = after.fence !== (before?.fence ?? 0);
+    const mark = this.#markOf(before);
+    const isClaim = isClaimOf(before, after);
     const isTaken = isForeign(mark, before);
-    // What was read behind it showed that it was free.
-    if (isClaim && isTaken) throw new Beaten("another program has the number");
     const columns = { ...columnsOf(after, isTaken ? foreign : inPool), ...conditions(state) };
     const put =
       row === undefined ? tx.swap("record.add", columns) : tx.swap("record.put", { ...columns, version: row.version });
@@ -282,6 +290,11 @@ export class SqlAttempt implements Attempt {
       tx.swap("record.forget", { worker_id: workerId, version }),
     ];
   }
+}
+
+/** Whether a record becomes that of another claim. */
+function isClaimOf(before: Stored | undefined, after: Stored | undefined): boolean {
+  return after !== undefined && after.fence !== (before?.fence ?? 0);
 }
 
 /** The search for an unused number begins at one whose record is deleted, where it would begin behind it. */
