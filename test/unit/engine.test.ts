@@ -1,12 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
-import { systemClock } from "../../src/clock.ts";
 import { SnowleaseError } from "../../src/id/errors.ts";
 import { inOneStep } from "../../src/registries/engine/in-one-step.ts";
 import { claim } from "../../src/registries/engine/claim.ts";
 import { init } from "../../src/registries/engine/namespace.ts";
 import { erase, pinAll, seal, separate } from "../../src/registries/engine/operator.ts";
-import { optimistic } from "../../src/registries/engine/optimistic.ts";
 import {
   type Operation,
   type Outcome,
@@ -24,6 +22,7 @@ import type { Stored } from "../../src/rule/window.ts";
 import { sealedEra } from "../../src/rule/removal.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { stubRegistry } from "../support/stub-registry.ts";
 
 const namespace = "orders";
 const clock = 1_700_000_000_000;
@@ -195,18 +194,8 @@ describe("beside programs that keep no windows", () => {
       oldestOfHost: () => [],
       pinnedFor: () => [],
     };
-    const registry = optimistic({
-      kind: "stub",
-      title,
-      clock: systemClock,
-      operationTimeout: 20_000,
-      pinsTogether: true,
-      hasOthers: true,
-      silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
-      ping: async () => ({ clock, durability: "" }),
-      prune: async () => ({ pruned: 0, isDone: true }),
-      close: async () => undefined,
-      attempt: () => ({
+    const registry = stubRegistry(
+      {
         read: async (reads) => ({
           clock,
           standing: { made },
@@ -214,8 +203,9 @@ describe("beside programs that keep no windows", () => {
           found: reads.map(([name, input]) => found[name]?.(input)),
         }),
         commit: async (changes) => void stored.push(...changes.records),
-      }),
-    });
+      },
+      { hasOthers: true },
+    );
     return { registry, stored };
   }
 

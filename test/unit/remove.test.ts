@@ -2,12 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { removeNamespace } from "../../src/ops/remove.ts";
 import { Unanswered } from "../../src/registries/engine/operate.ts";
-import { optimistic } from "../../src/registries/engine/optimistic.ts";
 import type { Standing } from "../../src/registries/engine/port.ts";
 import { openRegistry, parseAddress } from "../../src/registries/index.ts";
 import {
@@ -24,6 +21,7 @@ import { newNamespace } from "../../src/rule/new-namespace.ts";
 import type { Registry, WorkerRecord } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted } from "../support/claims.ts";
+import { stubRegistry } from "../support/stub-registry.ts";
 
 const namespace = "orders";
 const hour = 3_600_000;
@@ -107,31 +105,20 @@ function stubStore(records: readonly Partial<WorkerRecord>[] = []) {
       stub.standing = { made: { ...present, era: { ...present.era, opensAt } } };
     },
   };
-  const registry = optimistic({
-    kind: "stub",
-    title: "The stub",
-    clock: systemClock,
-    operationTimeout: 20_000,
-    pinsTogether: true,
-    silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
-    ping: async () => ({ clock: 1000, durability: "" }),
-    prune: async () => ({ pruned: 0, isDone: true }),
-    close: async () => undefined,
-    attempt: () => ({
-      read: async (reads) => ({
-        clock: 1000,
-        standing: stub.standing,
-        found: reads.map(([name]) => (name === "page" ? { rows: stub.records, next: undefined } : undefined)),
-      }),
-      async commit({ becomes }) {
-        if (becomes?.made !== undefined) {
-          stub.standing = becomes;
-          return stub.written("era");
-        }
-        if (stub.records.splice(0, 1).length === 0) stub.standing = becomes ?? {};
-        return stub.written("erase");
-      },
+  const registry = stubRegistry({
+    read: async (reads) => ({
+      clock: 1000,
+      standing: stub.standing,
+      found: reads.map(([name]) => (name === "page" ? { rows: stub.records, next: undefined } : undefined)),
     }),
+    async commit({ becomes }) {
+      if (becomes?.made !== undefined) {
+        stub.standing = becomes;
+        return stub.written("era");
+      }
+      if (stub.records.splice(0, 1).length === 0) stub.standing = becomes ?? {};
+      return stub.written("erase");
+    },
   });
   return { stub, registry, era: made.era.era };
 }

@@ -1,13 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { systemClock } from "../../src/clock.ts";
-import { SnowleaseError } from "../../src/id/errors.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { separateCopy } from "../../src/ops/separate.ts";
 import { Unanswered } from "../../src/registries/engine/operate.ts";
-import { optimistic } from "../../src/registries/engine/optimistic.ts";
 import { newNamespace } from "../../src/rule/new-namespace.ts";
 import { fakeClock, memoryRegistry } from "../../src/testing.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";
+import { stubRegistry } from "../support/stub-registry.ts";
 
 const namespace = "orders";
 
@@ -64,24 +62,13 @@ test("a write without an answer is not taken for that of another operator", asyn
   const first = newNamespace(defaultLayout.fingerprint, {}, 1000, undefined);
   let made = first;
   let writes = 0;
-  const registry = optimistic({
-    kind: "stub",
-    title: "The stub",
-    clock: systemClock,
-    operationTimeout: 20_000,
-    pinsTogether: true,
-    silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
-    ping: async () => ({ clock: 1000, durability: "" }),
-    prune: async () => ({ pruned: 0, isDone: true }),
-    close: async () => undefined,
-    attempt: () => ({
-      read: async () => ({ clock: 1000, standing: { made }, found: [] }),
-      async commit({ becomes }) {
-        made = becomes?.made ?? made;
-        writes++;
-        throw new Unanswered("the answer was lost");
-      },
-    }),
+  const registry = stubRegistry({
+    read: async () => ({ clock: 1000, standing: { made }, found: [] }),
+    async commit({ becomes }) {
+      made = becomes?.made ?? made;
+      writes++;
+      throw new Unanswered("the answer was lost");
+    },
   });
   const request = { namespace, era: made.era.era };
   const info = await registry.separate?.(request);
