@@ -232,6 +232,28 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
     });
 
     describe.skipIf(real)("which can be ended and looked into", () => {
+      /** A registry on whose connections each statement is run by `around`. */
+      async function openedAround(
+        around: (text: string, run: () => Promise<object>) => Promise<object>,
+        operationTimeout?: number,
+      ): Promise<Registry> {
+        const driven = vi.spyOn(oracle, "load").mockResolvedValue({
+          ...driver,
+          async getConnection(target: object) {
+            const connection = await driver.getConnection(target);
+            const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
+            connection.execute = ((text: string, ...rest: unknown[]) =>
+              around(text, () => execute(text, ...rest))) as typeof connection.execute;
+            return connection;
+          },
+        });
+        const registry = await openSql(server.url(), operationTimeout);
+        open.push(registry);
+        driven.mockRestore();
+        driveStandIn();
+        return registry;
+      }
+
       /** Does something with a registry whose server is killed before or behind a statement. */
       async function interrupted<Answer>(
         step: RegExp,
@@ -244,29 +266,17 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
           await standIn.kill();
           await standIn.start();
         };
-        const driven = vi.spyOn(oracle, "load").mockResolvedValue({
-          ...driver,
-          async getConnection(target: object) {
-            const connection = await driver.getConnection(target);
-            const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
-            connection.execute = (async (text: string, ...rest: unknown[]) => {
-              const isIt = ended === undefined && step.test(text);
-              if (isIt && !after) ended = end();
-              if (isIt && !after) await ended;
-              const answer = await execute(text, ...rest);
-              if (!isIt || !after) return answer;
-              // What it answers then is lost.
-              ended = end();
-              await ended;
-              throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
-            }) as typeof connection.execute;
-            return connection;
-          },
-        });
-        const registry = await openSql(server.url(), 50_000);
-        open.push(registry);
-        driven.mockRestore();
-        driveStandIn();
+        const registry = await openedAround(async (text, run) => {
+          const isIt = ended === undefined && step.test(text);
+          if (isIt && !after) ended = end();
+          if (isIt && !after) await ended;
+          const answer = await run();
+          if (!isIt || !after) return answer;
+          // What it answers then is lost.
+          ended = end();
+          await ended;
+          throw Object.assign(new Error("NJS-500: lost"), { code: "NJS-500" });
+        }, 50_000);
         const answer = await work(registry);
         await ended;
         expect(ended).toBeDefined();
@@ -356,23 +366,12 @@ describe.each(subjects)("$name", ({ real, missing, start }) => {
         async (code) => {
           const namespace = newNamespace();
           const interrupted = { now: false };
-          const driven = vi.spyOn(oracle, "load").mockResolvedValue({
-            ...driver,
-            async getConnection(target: object) {
-              const connection = await driver.getConnection(target);
-              const execute = connection.execute.bind(connection) as (...all: unknown[]) => Promise<object>;
-              connection.execute = (async (text: string, ...rest: unknown[]) => {
-                const answer = await execute(text, ...rest);
-                if (!interrupted.now || !text.startsWith("COMMIT")) return answer;
-                interrupted.now = false;
-                throw Object.assign(new Error(`${code}: interrupted`), { code });
-              }) as typeof connection.execute;
-              return connection;
-            },
+          const registry = await openedAround(async (text, run) => {
+            const answer = await run();
+            if (!interrupted.now || !text.startsWith("COMMIT")) return answer;
+            interrupted.now = false;
+            throw Object.assign(new Error(`${code}: interrupted`), { code });
           });
-          const registry = await opened();
-          driven.mockRestore();
-          driveStandIn();
           await registry.init({ namespace, layout });
           await registry.pin(namespace, 7, "kept");
           interrupted.now = true;

@@ -35,8 +35,8 @@ export function* claim(
   const impossible = standing.made === undefined ? impossibleClaim(view, request, found) : undefined;
   if (impossible !== undefined) {
     const noted = recall && eraToNote({ clock, noted: standing.noted }, recall, eraMark);
-    const isForgotten = recall !== undefined && view.refusal !== undefined;
-    const answer = isForgotten ? forgottenNamespace(title, request.namespace, recall, request.clock) : impossible;
+    const wasThere = recall !== undefined && view.refusal !== undefined;
+    const answer = wasThere ? forgottenNamespace(title, request.namespace, recall, request.clock) : impossible;
     return { answer, changes: noted && { standing, becomes: { noted }, records: [] } };
   }
   view.checkClock?.(found.info);

@@ -299,7 +299,7 @@ function isClaimOf(before: Stored | undefined, after: Stored | undefined): boole
 
 /** The search for an unused number begins at one whose record is deleted, where it would begin behind it. */
 function lowered(state: SqlNamespace, records: readonly Replacement[]): readonly Promise<void>[] {
-  const gone = records.flatMap(({ workerId, after }) => (after === undefined ? [workerId] : []));
+  const gone = records.flatMap(({ workerId, before, after }) => (before && after === undefined ? [workerId] : []));
   return [...state.entries].flatMap(([name, { value }]) => {
     const pool = poolOfNext(name);
     const lowest = Math.min(...gone.filter((workerId) => pool !== undefined && isIn(pool, workerId)));
