@@ -92,11 +92,11 @@ export const mutants = [
     to: "const becomes = undefined;",
   },
   {
-    name: "forced-twice-on-a-database",
+    name: "forced-twice-by-the-loop",
     row: "on ZooKeeper, a forced release or an `unpin` whose answer was lost was sent again",
-    file: "src/registries/sql/registry.ts",
-    from: `{ repeatable: kind !== "once" }`,
-    to: "repeatable",
+    file: "src/registries/engine/operate.ts",
+    from: "error.lasts || (isUnknown && !repeatable)",
+    to: "error.lasts",
   },
   {
     name: "forced-twice-by-the-engine",

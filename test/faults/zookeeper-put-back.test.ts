@@ -21,8 +21,10 @@ function openStore(ensemble: ZooKeeper): Promise<RemoteStore> {
   return zooKeeperStore(parseAddress(ensemble.url()) as ServerAddress, { operationTimeout: patience });
 }
 
-function begin(store: RemoteStore, namespace: string): Attempt {
-  return store.attempt(namespace, { deadline: monotonic(systemClock) + patience, races: 0, kind: "renew", spread: 1 });
+/** An attempt that goes on behind the one that it is given for: the store needs nothing back. */
+function begin(store: RemoteStore, namespace: string): Promise<Attempt> {
+  const how = { deadline: monotonic(systemClock) + patience, races: 0, kind: "renew", spread: 1 } as const;
+  return store.attempt(namespace, how, async (attempt) => attempt);
 }
 
 /** The record of worker 0, and what stands under the name. */
@@ -85,7 +87,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
       await restarted(() => cpSync(server.data, kept, { recursive: true }));
       await claimed("alpha");
 
-      const attempt = begin(store, "orders");
+      const attempt = await begin(store, "orders");
       const { before, standing } = await read(attempt);
       if (before === undefined) throw new Error("there is no record");
       await restarted(() => {
@@ -124,7 +126,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(zooKeeperMissing ?? "on a real s
 
     /** Notes an era; `made` comes between its read and its write. */
     const note = async (namespace: string, made: () => Promise<unknown>): Promise<unknown> => {
-      const attempt = begin(store, namespace);
+      const attempt = await begin(store, namespace);
       const { standing } = await read(attempt);
       await made();
       const noted = { ...era, era: standing.noted === undefined ? "1-a" : "2-b" };

@@ -12,10 +12,10 @@ export function stubRegistry(attempt: Attempt, { hasOthers = false }: { readonly
     operationTimeout: 20_000,
     pinsTogether: true,
     hasOthers,
-    silent: (cause) => new SnowleaseError("REGISTRY_UNAVAILABLE", cause.message),
+    silent: (lost) => new SnowleaseError("REGISTRY_UNAVAILABLE", lost.message),
     ping: async () => ({ clock: 1000, durability: "" }),
     prune: async () => ({ pruned: 0, isDone: true }),
     close: async () => undefined,
-    attempt: () => attempt,
+    attempt: (_namespace, _how, work) => work(attempt),
   });
 }

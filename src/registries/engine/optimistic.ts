@@ -1,5 +1,4 @@
 import { SnowleaseError } from "../../id/errors.ts";
-import type { Clock } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { together } from "../together.ts";
 import { operate, type Operated, type Try, Unanswered } from "./operate.ts";
@@ -17,16 +16,11 @@ import type {
 import { registryOf } from "./registry.ts";
 
 /** A store behind a network: an operation reads, decides, and commits where nothing of that has changed. */
-export interface RemoteStore extends StoreRest {
-  readonly clock: Clock;
-  /** Deadline of one operation, ms. */
-  readonly operationTimeout: number;
+export interface RemoteStore extends StoreRest, Operated {
   /** Whether one commit may pin many worker IDs. */
   readonly pinsTogether: boolean;
-  readonly ready?: Operated["ready"];
-  /** The error at the deadline, where an answer is missing. */
-  readonly silent: (cause: Unanswered) => SnowleaseError;
-  attempt(namespace: string, how: AttemptOptions): Attempt;
+  /** Runs `work` with an attempt, once what this needs is there: a connection, say. */
+  attempt<Answer>(namespace: string, how: AttemptOptions, work: (attempt: Attempt) => Promise<Answer>): Promise<Answer>;
 }
 
 /** What an attempt is for. */
@@ -76,48 +70,32 @@ const [spreads, mostSpread] = [16, 256];
 
 /** The registry in such a store. */
 export function optimistic(store: RemoteStore): Registry {
-  const run = inAttempts((namespace, kind, work) =>
-    operate(store, { repeatable: kind !== "once" }, (tried) => {
-      const { deadline, races } = tried;
-      return work(tried, (spread) => store.attempt(namespace, { deadline, races, kind, spread }));
-    }),
-  );
-  return registryOf(store, { run, pinsTogether: store.pinsTogether });
-}
-
-/** Makes attempts until one is done. `work`: takes the circumstances of one, and what begins it. */
-export type Attempts = <Answer>(
-  namespace: string,
-  kind: OperationKind,
-  work: (tried: Pick<Try, "waited" | "races">, attempt: (spread: number) => Attempt) => Promise<Answer>,
-) => Promise<Answer>;
-
-/** Runs an operation in attempts: each reads, decides and commits. */
-export function inAttempts(attempts: Attempts): RunOperation {
   /** How many claims are under way here: they would reach for the same worker IDs. */
   let claiming = 0;
 
-  return async (namespace, kind, begin) => {
+  const run: RunOperation = async (namespace, kind, begin) => {
     const sent: StoreChanges[] = [];
     if (kind === "claim") claiming++;
     try {
-      return await attempts(namespace, kind, async ({ waited, races }, attemptFor) => {
+      return await operate(store, { repeatable: kind !== "once" }, ({ deadline, races, waited }) => {
         const spread = Math.min(mostSpread, Math.max(spreads ** races, spreads * (claiming - 1)));
-        const attempt = attemptFor(spread);
-        const { answer, changes } = await decide(begin({ waited, sent }), attempt);
-        if (changes !== undefined) {
-          await attempt.commit(changes).catch((error: unknown) => {
-            if (error instanceof Unanswered) sent.push(changes);
-            throw error;
-          });
-        }
-        if (answer instanceof SnowleaseError) throw answer;
-        return answer;
+        return store.attempt(namespace, { deadline, races, kind, spread }, async (attempt) => {
+          const { answer, changes } = await decide(begin({ waited: waited(), sent }), attempt);
+          if (changes !== undefined) {
+            await attempt.commit(changes).catch((error: unknown) => {
+              if (error instanceof Unanswered) sent.push(changes);
+              throw error;
+            });
+          }
+          if (answer instanceof SnowleaseError) throw answer;
+          return answer;
+        });
       });
     } finally {
       if (kind === "claim") claiming--;
     }
   };
+  return registryOf(store, { run, pinsTogether: store.pinsTogether });
 }
 
 /** Runs an operation to its end, and answers its reads. */

@@ -45,11 +45,11 @@ export async function etcdRegistry(
     operationTimeout,
     samples: true,
     pinsTogether: false,
-    silent: (cause) => silentError(where, operationTimeout, true, cause),
+    silent: (lost, isUnknown) => silentError(where, operationTimeout, isUnknown, lost),
 
-    attempt(namespace, { deadline, spread }) {
+    attempt(namespace, { deadline, spread }, work) {
       const tx = begin(deadline);
-      return new EtcdAttempt(tx, keysOf(namespace), readerOf(tx, namespace, spread));
+      return work(new EtcdAttempt(tx, keysOf(namespace), readerOf(tx, namespace, spread)));
     },
 
     async prune(namespace, before) {

@@ -49,8 +49,9 @@ export async function kubernetesRegistry(
     operationTimeout,
     samples: true,
     pinsTogether: false,
-    silent: (cause) => silentError(client.where, operationTimeout, true, cause),
-    attempt: (namespace, options) => new KubernetesAttempt(objectsOf(namespace, options.deadline), memory, options),
+    silent: (lost, isUnknown) => silentError(client.where, operationTimeout, isUnknown, lost),
+    attempt: (namespace, options, work) =>
+      work(new KubernetesAttempt(objectsOf(namespace, options.deadline), memory, options)),
 
     async prune(namespace, before) {
       let pruned = 0;

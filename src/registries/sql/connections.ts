@@ -6,9 +6,6 @@ import type { SqlConnection } from "./dialect.ts";
 /** How long an idle connection stays open, ms. Short: processes that start together queue for the connections of a server. */
 const idle = 100;
 
-/** The server did not answer while this tried to connect. */
-export class Unheard extends Error {}
-
 /** A bounded number of connections. An idle one does not keep the process alive, and closes soon. */
 export class SqlConnections {
   readonly #make: () => SqlConnection;
@@ -31,26 +28,27 @@ export class SqlConnections {
   }
 
   /**
-   * Runs `work` with a connection of its own. A connection that is not `settled` afterwards is destroyed.
-   * @throws TooLate at `deadline`, on the monotonic clock, ms; and the errors of connecting and of `work`.
+   * Takes a connection: waits for its turn, and opens one where none is idle.
+   * @throws TooLate at `deadline`, on the monotonic clock, ms; what a driver throws that cannot connect.
    */
-  async use<Answer>(
-    deadline: number,
-    work: (connection: SqlConnection) => Promise<Answer>,
-    settled: () => boolean,
-  ): Promise<Answer> {
+  async take(deadline: number): Promise<SqlConnection> {
     await this.#place(deadline);
-    let connection: SqlConnection | undefined;
     try {
-      connection = this.#takeFree() ?? (await this.#open(deadline));
+      const connection = this.#takeFree() ?? (await this.#open(deadline));
       this.#busy.add(connection);
-      return await this.#until(deadline, work(connection));
-    } finally {
-      if (connection !== undefined) this.#putBack(connection, settled());
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#places++;
-      else next();
+      return connection;
+    } catch (error) {
+      this.#leavePlace();
+      throw error;
     }
+  }
+
+  /** Gives it back. It is destroyed where something may be under way on it: not `settled`. */
+  giveBack(connection: SqlConnection, settled: boolean): void {
+    this.#busy.delete(connection);
+    if (settled && !this.#closed && connection.usable) this.#keep(connection);
+    else connection.destroy();
+    this.#leavePlace();
   }
 
   close(): void {
@@ -79,6 +77,12 @@ export class SqlConnections {
     }
   }
 
+  #leavePlace(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#places++;
+    else next();
+  }
+
   #takeFree(): SqlConnection | undefined {
     this.#check();
     for (const [connection, timer] of this.#free) {
@@ -105,16 +109,11 @@ export class SqlConnections {
       connection.destroy();
       if (!(error instanceof TooLate)) throw error;
       this.#patience *= 2;
-      throw new Unheard("it accepted no connection", { cause: error });
+      throw new Error("it accepted no connection", { cause: error });
     }
   }
 
-  #putBack(connection: SqlConnection, settled: boolean): void {
-    this.#busy.delete(connection);
-    if (!settled || this.#closed || !connection.usable) {
-      connection.destroy();
-      return;
-    }
+  #keep(connection: SqlConnection): void {
     connection.hold(false);
     const timer = setTimeout(() => {
       this.#free.delete(connection);

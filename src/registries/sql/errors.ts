@@ -54,18 +54,13 @@ export function otherSchema({ title, where, namespace }: SqlPlace, stored: numbe
 }
 
 /** The server did not answer in time, or the connection broke. `unknown`: the operation may have been done. */
-export function silentError(
-  { title, where }: SqlPlace,
-  timeout: number,
-  unknown: boolean,
-  cause?: unknown,
-): SnowleaseError {
+export function silentError(title: string, timeout: number, unknown: boolean, cause?: unknown): SnowleaseError {
   const text = said(cause);
   // A broken connection ends before the deadline.
   const within = unknown && text !== "" ? "" : ` within ${timeout} ms`;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
-    `${title} ${where} did not answer${within}${text === "" ? "" : ` (${text})`}${unknown ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
+    `${title} did not answer${within}${text === "" ? "" : ` (${text})`}${unknown ? "; whether it did what was asked is not known" : ", nothing was changed"}; look whether it runs and can be reached.`,
     {},
     { cause },
   );

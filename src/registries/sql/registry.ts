@@ -1,10 +1,8 @@
-import { type Clock, monotonic, systemClock } from "../../clock.ts";
+import { type Clock, monotonic } from "../../clock.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { lostNamespace, unknownNamespace } from "../../rule/quarantine.ts";
 import { SnowleaseError } from "../../id/errors.ts";
-import { inAttempts } from "../engine/optimistic.ts";
-import type { StoreRest } from "../engine/port.ts";
-import { registryOf } from "../engine/registry.ts";
+import { type AttemptOptions, optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { isMissingTables, NoTables } from "./errors.ts";
 import { openDatabase, type SqlAddress } from "./execute.ts";
@@ -33,16 +31,26 @@ const once = { repeatable: false };
  */
 export async function sqlRegistry(address: SqlAddress, options: RegistryOptions): Promise<Registry> {
   const database = await openDatabase(address, options);
-  const { dialect, where, schema } = database;
-  const { execute } = database;
-  const title = `${dialect.title} ${where}`;
+  const { title, clock, operationTimeout, silent, dialect, schema, execute } = database;
   const memory: SqlMemory = {};
+  const rush = new Rush(clock);
 
-  const store: StoreRest = {
+  const store: RemoteStore = {
     kind: dialect.kind,
     title,
+    clock,
+    operationTimeout,
     samples: true,
     hasOthers: true,
+    pinsTogether: true,
+    silent,
+
+    attempt(namespace, how, work) {
+      return database.attempt(namespace, how.deadline, (tools) => {
+        const options = how.kind === "claim" ? rush.expected(how) : how;
+        return work(new SqlAttempt(tools, database, { ...options, memory }));
+      });
+    },
 
     async prune(namespace, before) {
       const batch = { before, limit: pruneBatch };
@@ -63,22 +71,15 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
           tx.get("session.touch"),
           namespace !== undefined && tx.swap("meta.touch", {}),
         ]);
-        const clock = numberOf(touched ?? {}, "clock");
-        return { clock, ...dialect.durabilityOf(row ?? {}), schema: schema.version };
+        const touchedAt = numberOf(touched ?? {}, "clock");
+        return { clock: touchedAt, ...dialect.durabilityOf(row ?? {}), schema: schema.version };
       });
     },
 
     close: async () => database.close(),
   };
 
-  const rush = new Rush(options.clock);
-  const run = inAttempts((namespace, kind, work) =>
-    execute(namespace, { repeatable: kind !== "once" }, (each) => {
-      const tried = kind === "claim" ? { ...each, races: rush.racesOf(each) } : each;
-      return work(tried, (spread) => new SqlAttempt(tried, database, { memory, kind, spread }));
-    }),
-  );
-  const registry = registryOf(store, { run, pinsTogether: true });
+  const registry = optimistic(store);
   return {
     ...registry,
     elsewhere: (namespace) => elsewhereOf(database, namespace),
@@ -103,17 +104,20 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 /** While other processes claim at once, too, each claim begins as if it had lost as many races as the last one that was beaten. */
 class Rush {
   readonly #clock: Clock;
-  #races = 0;
+  #last = { races: 0, spread: 0 };
   #at = -Infinity;
 
-  constructor(clock: Clock = systemClock) {
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  racesOf({ races }: { readonly races: number }): number {
+  /** The options of an attempt, as they are to be in this crowd. */
+  expected(how: AttemptOptions): AttemptOptions {
+    const { races, spread } = how;
     const now = monotonic(this.#clock);
-    if (races > 0) [this.#races, this.#at] = [races, now];
-    return now - this.#at < rushLasts ? Math.max(this.#races, races) : races;
+    if (races > 0) [this.#last, this.#at] = [{ races, spread }, now];
+    if (now - this.#at >= rushLasts) return how;
+    return { ...how, races: Math.max(this.#last.races, races), spread: Math.max(this.#last.spread, spread) };
   }
 }
 

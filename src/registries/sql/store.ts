@@ -4,7 +4,7 @@ import { unusedRecord } from "../../rule/pin.ts";
 import { eraMark } from "../../rule/new-namespace.ts";
 import { type Era, nextEra } from "../../rule/era.ts";
 import { Beaten, Changed, Unanswered } from "../engine/operate.ts";
-import { type Answers, askAll, type Attempt } from "../engine/optimistic.ts";
+import { type Answers, askAll, type Attempt, type AttemptOptions } from "../engine/optimistic.ts";
 import {
   type OperationKind,
   type Replacement,
@@ -17,8 +17,8 @@ import { together } from "../together.ts";
 import { type AssignRow, isForeign, isOurs, take } from "./assign.ts";
 import { Foreigners, giveBack, noteBeside, noteForeigners, restingNumbers } from "./beside.ts";
 import { erase } from "./erase.ts";
-import { isMissingTables, missingTables, NoTables } from "./errors.ts";
-import type { SqlDatabase, SqlTry } from "./execute.ts";
+import { isMissingTables, missingTables, NoTables, type SqlPlace } from "./errors.ts";
+import type { SqlDatabase, SqlTools } from "./execute.ts";
 import {
   conditions,
   entriesOf,
@@ -43,11 +43,8 @@ export interface SqlMemory {
 }
 
 /** What an attempt is for. */
-interface SqlAttemptOptions {
+interface SqlAttemptOptions extends Pick<AttemptOptions, "kind" | "races" | "spread"> {
   readonly memory: SqlMemory;
-  readonly kind: OperationKind;
-  /** Among how many equally good worker IDs a claim chooses by lot. */
-  readonly spread: number;
 }
 
 /** Of a namespace that does not exist. */
@@ -62,24 +59,25 @@ const guarded: ReadonlySet<OperationKind> = new Set<OperationKind>(["claim", "re
 
 /** One attempt at an operation, on the tables of a namespace. */
 export class SqlAttempt implements Attempt {
-  readonly #try: SqlTry;
   readonly #tx: Transaction;
+  readonly #place: SqlPlace;
   readonly #database: SqlDatabase;
   readonly #memory: SqlMemory;
   readonly #kind: OperationKind;
+  readonly #races: number;
   readonly #reader: SqlReader;
   #state: SqlNamespace | undefined;
   #nothing: Nothing | undefined;
   /** What a claim gives back to Java processes. */
   #resting: readonly StoredRow[] = [];
 
-  constructor(tried: SqlTry, database: SqlDatabase, { memory, kind, spread }: SqlAttemptOptions) {
-    const { tx, place } = tried;
-    this.#try = tried;
+  constructor({ tx, place }: SqlTools, database: SqlDatabase, { memory, kind, races, spread }: SqlAttemptOptions) {
     this.#tx = tx;
+    this.#place = place;
     this.#database = database;
     this.#memory = memory;
     this.#kind = kind;
+    this.#races = races;
     const looks = kind === "claim" || kind === "read";
     this.#reader = new SqlReader(tx, place, { version: database.schema.version, spread, looks });
   }
@@ -92,7 +90,7 @@ export class SqlAttempt implements Attempt {
       const [state, found] = await together([this.#reader.begin(), askAll(this.#reader, reads), resting]);
       if (isFirst) this.#resting = (await resting) ?? [];
       this.#state = state;
-      this.#memory.namespace = this.#try.place.namespace;
+      this.#memory.namespace = this.#place.namespace;
       if (isFirst && guarded.has(this.#kind)) await guard(state, this.#database.dialect);
       if (isFirst && this.#kind === "claim") await this.#noteBeside(state, reads);
       const { clock, made } = state;
@@ -115,7 +113,7 @@ export class SqlAttempt implements Attempt {
 
   /** What there is instead of a namespace. */
   async #absent(reads: readonly StoreRead[], cause: unknown): Promise<Answers> {
-    const { place } = this.#try;
+    const place = this.#place;
     const nothing = await this.#lookForNote();
     if (nothing.entries.has("layout")) {
       // Another table is missing, or the namespace was made a moment ago.
@@ -157,7 +155,7 @@ export class SqlAttempt implements Attempt {
 
   /** The pool of which a claim gives numbers back, where there are Java processes: they get to none above 0. In a crowd, other claims do enough. */
   #givenBackOf(reads: readonly StoreRead[]): PoolBounds | undefined {
-    if (this.#kind !== "claim" || this.#try.races > 0) return undefined;
+    if (this.#kind !== "claim" || this.#races > 0) return undefined;
     const [pool] = reads.flatMap((read) => (read[0] === "firstUnused" ? [read[1]] : []));
     if (pool !== undefined) return pool.first === 0 ? pool : undefined;
     // A claim that names a number, and reads nothing of its pool.
@@ -226,9 +224,9 @@ export class SqlAttempt implements Attempt {
   }
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
-    const { place } = this.#try;
-    const isDone = await erase(state, place.namespace, noted);
-    if (isDone && this.#memory.namespace === place.namespace) delete this.#memory.namespace;
+    const { namespace } = this.#place;
+    const isDone = await erase(state, namespace, noted);
+    if (isDone && this.#memory.namespace === namespace) delete this.#memory.namespace;
   }
 
   /** Puts a record in the place of the one that was read. It takes effect only where that still stands, on the server and in the era that were read. */

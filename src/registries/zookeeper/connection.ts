@@ -2,8 +2,8 @@ import { type ServerAddress, whereOf } from "../url.ts";
 import { monotonic, systemClock } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import { silenceAdvice, tlsError } from "../client-tls.ts";
-import { ConnectionLost, replyError, ReplyError, silentError, slowError } from "./errors.ts";
-import { Beaten } from "../engine/operate.ts";
+import { replyError, ReplyError, silentError, slowError } from "./errors.ts";
+import { Beaten, Unanswered } from "../engine/operate.ts";
 import type { Exchange } from "./session.ts";
 import type { ZooKeeperSettings } from "./settings.ts";
 import { loadDriver, type SessionKey, Wire } from "./wire.ts";
@@ -25,14 +25,13 @@ export interface ZooKeeperConnection {
   /** The deadline of an operation that begins now: on the monotonic clock, ms. */
   deadline(): number;
   /**
-   * The calls of one attempt, all over one connection. Versions of nodes are counted, so that they come again where an older copy is put
-   * back under the ensemble. That ends each connection: what is written over one goes by what was read over the same one.
-   * @throws ConnectionLost when the connection ended before the answer, Beaten when it ended between two exchanges, SnowleaseError when no
+   * Waits for a connection, and lets the calls of one attempt all go over that one. Versions of nodes are counted, so that they come again
+   * where an older copy is put back under the ensemble. That ends each connection: what is written over one goes by what was read over the
+   * same one.
+   * @throws Unanswered when the connection ended before the answer, Beaten when it ended between two exchanges, SnowleaseError when no
    * answer came in time.
    */
-  exchanges(deadline: number): Exchange;
-  /** Waits for a connection. Returns whether it had to wait. @throws SnowleaseError */
-  ready(deadline: number): Promise<boolean>;
+  exchanges(deadline: number): Promise<Exchange>;
   close(): Promise<void>;
 }
 
@@ -141,26 +140,18 @@ export async function openConnection(
 
     deadline: () => monotonic(systemClock) + operationTimeout,
 
-    async ready(deadline) {
-      if (wire?.isConnected) return false;
-      await awaited(() => ready(deadline));
-      return true;
-    },
-
-    exchanges(deadline) {
-      let first: Wire | undefined;
+    async exchanges(deadline) {
+      const used = await awaited(() => ready(deadline));
       return (calls) =>
         awaited(async () => {
-          const used = await ready(deadline);
-          first ??= used;
-          if (used !== first) throw new Beaten("the connection ended behind what was read");
+          if (!used.isConnected) throw new Beaten("the connection ended behind what was read");
           const began = monotonic(systemClock);
           const left = deadline - began;
           // A process that was stopped sends nothing that was decided long ago.
           if (left <= 0) throw slowError(where, operationTimeout);
           const answers = calls(used.calls(sessionNumber));
           const lost = used.ended.then((error): never => {
-            throw new ConnectionLost(error.message, { cause: error });
+            throw new Unanswered(error.message, { cause: error });
           });
           return within(left, Promise.race([answers, lost])).catch((error: unknown) => {
             if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);

@@ -70,7 +70,8 @@ export class OwnEphemerals {
   async #remove(begin: string, path: string): Promise<void> {
     this.forget(begin);
     try {
-      await this.#connection.exchanges(this.#connection.deadline())((session) => session.remove(path));
+      const exchange = await this.#connection.exchanges(this.#connection.deadline());
+      await exchange((session) => session.remove(path));
     } catch {
       // Unless a renewal created another one in between.
       if (!this.#nodes.has(begin)) this.#keep(begin, path, { ms: retryPause, there: false });

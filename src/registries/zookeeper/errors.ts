@@ -1,4 +1,3 @@
-import { Unanswered } from "../engine/operate.ts";
 import { type ErrorCode, SnowleaseError } from "../../id/errors.ts";
 
 /** The protocol's error codes that this registry expects. */
@@ -22,14 +21,6 @@ export class ReplyError extends Error {
     super(name);
     this.code = code;
   }
-}
-
-/** The connection ended before the answer came. The calls may have been done. */
-export class ConnectionLost extends Unanswered {}
-
-/** The same, and the calls were reads. */
-export class ReadLost extends ConnectionLost {
-  override readonly wrote: boolean = false;
 }
 
 interface ReplyMeaning {

@@ -74,7 +74,7 @@ export async function zooKeeperStore(
   ): ZooKeeperReader => new ZooKeeperReader(nodesOf(namespace), { ...how, owns, touch });
   /** An operation of the store itself. */
   const run = <Answer>(work: (exchange: Exchange) => Promise<Answer>): Promise<Answer> =>
-    operate(store, { repeatable: true }, ({ deadline }) => work(connection.exchanges(deadline)));
+    operate(store, { repeatable: true }, async ({ deadline }) => work(await connection.exchanges(deadline)));
 
   const store: RemoteStore = {
     kind: "zookeeper",
@@ -83,18 +83,13 @@ export async function zooKeeperStore(
     operationTimeout,
     samples: true,
     pinsTogether: false,
-    ready: connection.ready,
-    silent: (cause) => silentError(where, operationTimeout, true, cause),
+    silent: (lost, isUnknown) => silentError(where, operationTimeout, isUnknown, lost),
 
-    attempt(namespace, { deadline, kind, races, spread }) {
-      return new ZooKeeperAttempt({
-        exchange: connection.exchanges(deadline),
-        nodes: nodesOf(namespace),
-        reader: readerOf(namespace, { kind, races, spread }),
-        ephemerals,
-        kind,
-        halt: deadline - operationTimeout / 2,
-      });
+    async attempt(namespace, { deadline, kind, races, spread }, work) {
+      const exchange = await connection.exchanges(deadline);
+      const [nodes, reader] = [nodesOf(namespace), readerOf(namespace, { kind, races, spread })];
+      const halt = deadline - operationTimeout / 2;
+      return work(new ZooKeeperAttempt({ exchange, nodes, reader, ephemerals, kind, halt }));
     },
 
     async prune(namespace, before) {

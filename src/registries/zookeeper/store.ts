@@ -5,7 +5,8 @@ import type { Stored } from "../../rule/window.ts";
 import { together } from "../together.ts";
 import type { OwnEphemerals } from "./ephemerals.ts";
 import { erase } from "./erase.ts";
-import { ConnectionLost, missingNode, ReadLost } from "./errors.ts";
+import { missingNode } from "./errors.ts";
+import { Unanswered } from "../engine/operate.ts";
 import { type Nodes, slotOf } from "./nodes.ts";
 import type { Beginning, ZooKeeperReader } from "./reader.ts";
 import { jsonBytes, recordBytes, standingBytes } from "./records.ts";
@@ -43,7 +44,7 @@ export class ZooKeeperAttempt implements Attempt {
       });
     } catch (error) {
       // That the clock was written changes nothing.
-      throw error instanceof ConnectionLost ? new ReadLost(error.message, { cause: error }) : error;
+      throw error instanceof Unanswered ? new Unanswered(error.message, { cause: error, wrote: false }) : error;
     }
   }
 

@@ -4,7 +4,8 @@ import type zookeeper from "node-zookeeper-client";
 import type { ServerAddress } from "../url.ts";
 import { monotonic, systemClock } from "../../clock.ts";
 import type { ZooKeeperSettings } from "./settings.ts";
-import { codes, ConnectionLost, ReplyError } from "./errors.ts";
+import { Unanswered } from "../engine/operate.ts";
+import { codes, ReplyError } from "./errors.ts";
 import type { Write, ZooKeeperSession } from "./session.ts";
 import { within } from "../deadline.ts";
 import { driverMissing } from "../driver-missing.ts";
@@ -282,7 +283,7 @@ async function succeeds(send: (done: Callback<unknown[]>) => void, ...known: rea
 
 function failureOf(error: Error | zookeeper.Exception): Error {
   const { code, message } = error as Error & { readonly code: number };
-  if (code === codes.connectionLoss || code === codes.sessionExpired) return new ConnectionLost(message);
+  if (code === codes.connectionLoss || code === codes.sessionExpired) return new Unanswered(message);
   return new ReplyError(code, message.replace(/^Exception: /, ""));
 }
 

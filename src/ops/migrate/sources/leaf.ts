@@ -18,8 +18,8 @@ export async function readLeaf({ address, numbers, operationTimeout }: SourceReq
   const settings = readZooKeeperSettings(address);
   const connection = await openConnection(address, settings, operationTimeout);
   const ask = async <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>): Promise<Answer> => {
-    await connection.ready(connection.deadline());
-    return connection.exchanges(connection.deadline())(calls);
+    const exchange = await connection.exchanges(connection.deadline());
+    return exchange(calls);
   };
   try {
     const folder = await folderIn(`${settings.chroot}/snowflake`, address.parameters["name"], ask);
