@@ -4,7 +4,7 @@ import { parseAddress } from "../../src/registries/index.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { schemaText } from "../../src/registries/sql/schema.ts";
-import type { SqlAddress } from "../../src/registries/sql/execute.ts";
+import type { SqlAddress } from "../../src/registries/sql/database.ts";
 import { oracle } from "../../src/registries/sql/oracle/dialect.ts";
 import { loadSchema, loadStatements, named, namesOf, placeholder } from "../../src/registries/sql/statements.ts";
 import { claimRequest, granted, keyOf } from "../support/claims.ts";

@@ -5,7 +5,7 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { type AttemptOptions, optimistic, type RemoteStore } from "../engine/optimistic.ts";
 import type { RegistryOptions } from "../store-kind.ts";
 import { isMissingTables, NoTables } from "./errors.ts";
-import { openDatabase, type SqlAddress } from "./execute.ts";
+import { openDatabase, type SqlAddress } from "./database.ts";
 import { guard, readNamespace, type SqlNamespace } from "./namespace.ts";
 import { numberOf, shortenedLabel } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";

@@ -1,6 +1,6 @@
 import { Beaten } from "../engine/operate.ts";
 import { together } from "../together.ts";
-import type { SqlDatabase } from "./execute.ts";
+import type { SqlDatabase } from "./database.ts";
 import { otherSchema, type SqlPlace } from "./errors.ts";
 import { numberOf, textOf } from "./records.ts";
 import { loadSchema, type Names, named, namesOf, sessionStatements, type TablesPlace } from "./statements.ts";

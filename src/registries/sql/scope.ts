@@ -1,6 +1,6 @@
 import { existsElsewhere } from "../../rule/scope.ts";
 import type { SqlParameters, SqlRow } from "./dialect.ts";
-import type { SqlDatabase } from "./execute.ts";
+import type { SqlDatabase } from "./database.ts";
 import { entriesOf } from "./namespace.ts";
 import { namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";

@@ -18,7 +18,7 @@ import { type AssignRow, isForeign, isOurs, take } from "./assign.ts";
 import { Foreigners, giveBack, noteBeside, noteForeigners, restingNumbers } from "./beside.ts";
 import { erase } from "./erase.ts";
 import { isMissingTables, missingTables, NoTables, type SqlPlace } from "./errors.ts";
-import type { SqlDatabase, SqlTools } from "./execute.ts";
+import type { SqlDatabase, SqlTools } from "./database.ts";
 import {
   conditions,
   entriesOf,

@@ -1,6 +1,6 @@
 import { isSnowleaseError, SnowleaseError } from "../../../id/errors.ts";
 import type { SqlRow } from "../../../registries/sql/dialect.ts";
-import { openDatabase } from "../../../registries/sql/execute.ts";
+import { openDatabase } from "../../../registries/sql/database.ts";
 import type { SourceRequest } from "../source.ts";
 
 /** Reads a database by one SELECT. `what` it reads, for messages. */
