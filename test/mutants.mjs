@@ -181,8 +181,8 @@ export const mutants = [
     name: "redis-later-version",
     row: "what a later version keeps in Redis was used as if this one had written it",
     file: "sql/redis/includes/namespace.lua",
-    from: "if found[9] and found[9] ~= '1' then",
-    to: "if found[9] == '' then",
+    from: "if found[8] and found[8] ~= '2' then",
+    to: "if found[8] == '' then",
   },
   {
     name: "sql-counted-versions",

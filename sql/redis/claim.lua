@@ -3,8 +3,8 @@
 -- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
 --   receipt ('': there is none) | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
 --   | refused info | quarantine until clock era quarantineEnd maxClockSkew namespace | look N:fence process... (say which of these processes of the caller's place are alive)
---   | unfiled (claim again: each call files some records) | elsewhere databases (their numbers: the caller may mean one of these)
--- include: namespace elsewhere quarantine records marks receipts unused pins bands foreign
+--   | elsewhere databases (their numbers: the caller may mean one of these)
+-- include: namespace elsewhere quarantine records marks receipts unused pins foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
 local token = ARGV[1] -- made for this claim, as a hash
@@ -15,32 +15,33 @@ local host = ARGV[5] -- the claimer's host name
 local ip = ARGV[6] -- the claimer's address
 local pid = ARGV[7] -- the claimer's process ID
 local instance = ARGV[8] -- the claimer's label
-local poolName = ARGV[9] -- FIRST-LAST, or '*' for all worker IDs of the layout
-local first = tonumber(ARGV[10]) -- the lowest worker ID of the pool
-local last = tonumber(ARGV[11]) -- the highest worker ID of the pool
-local maxLag = tonumber(ARGV[12]) -- how much longer a quarantine lasts, ms
-local reuse = ARGV[13] -- 'never': only a worker ID that was never claimed
-local continues = ARGV[14] -- '0': the claimer cannot go on behind recents
-local lead = tonumber(ARGV[15]) or 0 -- by how much the claimer can lead its clock, ms; '': 0
-local process = ARGV[16] -- which process claims (redis/processes.ts); '': unknown
-local wanted = tonumber(ARGV[17]) -- the only worker ID that will do; '': any of the pool
-local preferred = ARGV[18] -- worker IDs to try first, separated by spaces
-local maxWindow = tonumber(ARGV[19]) -- the limit that the caller expects, ms; '': any
-local maxClockSkew = tonumber(ARGV[20]) -- the limit that the caller expects, ms; '': any
-local beside = ARGV[21] -- 'westid': programs that keep no window take worker IDs here
-local looks = ARGV[22] -- '1': the caller can look at other processes of its place
-local gone = ARGV[23] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
-local there = ARGV[24] -- claims of this host whose process the caller found alive
-local mark = ARGV[25] -- random digits for an era that begins
-local id = ARGV[26] -- of a namespace that is made
-local receiptKey = ARGV[27] -- of a namespace that is made
-local recall = ARGV[28] -- the receipt of a claim that the caller remembers; '': there is none
-local database = ARGV[29] -- of this connection; '': there are no others
+local first = tonumber(ARGV[9]) -- the lowest worker ID of the pool
+local last = tonumber(ARGV[10]) -- the highest worker ID of the pool
+local maxLag = tonumber(ARGV[11]) -- how much longer a quarantine lasts, ms
+local reuse = ARGV[12] -- 'never': only a worker ID that was never claimed
+local continues = ARGV[13] -- '0': the claimer cannot go on behind recents
+local lead = tonumber(ARGV[14]) or 0 -- by how much the claimer can lead its clock, ms; '': 0
+local process = ARGV[15] -- which process claims (redis/processes.ts); '': unknown
+local wanted = tonumber(ARGV[16]) -- the only worker ID that will do; '': any of the pool
+local preferred = ARGV[17] -- worker IDs to try first, separated by spaces
+local maxWindow = tonumber(ARGV[18]) -- the limit that the caller expects, ms; '': any
+local maxClockSkew = tonumber(ARGV[19]) -- the limit that the caller expects, ms; '': any
+local beside = ARGV[20] -- 'westid': programs that keep no window take worker IDs here
+local looks = ARGV[21] -- '1': the caller can look at other processes of its place
+local gone = ARGV[22] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
+local there = ARGV[23] -- claims of this host whose process the caller found alive
+local mark = ARGV[24] -- random digits, for an era that begins or a part of a pool
+local id = ARGV[25] -- of a namespace that is made
+local receiptKey = ARGV[26] -- of a namespace that is made
+local recall = ARGV[27] -- the receipt of a claim that the caller remembers; '': there is none
+local database = ARGV[28] -- of this connection; '': there are no others
 
--- How far into an index a claim looks: `look` in rule/pool.ts.
+-- How many worker IDs a claim looks at, the oldest windows first: `look` in rule/pool.ts.
 local look = 8
--- How many worker IDs of a pool a claim looks at where the indexes lack some.
-local sweep = 128
+-- How many entries of an index a claim reads at most: those of other pools stand between them.
+local nearby = 1000
+-- How many numbers of a pool a claim reads where that shows too little: a few ranges by lot, and the whole pool where it has at most so many.
+local ranges, rangeLength, together = 8, 128, 1024
 -- Two requests of one host that overtake each other may differ by so much, ms: `overtaking` in rule/window.ts.
 local overtaking = 50
 
@@ -149,28 +150,66 @@ local function forgotten(from, to)
   return inQuarantine()
 end
 
--- A claim of one worker ID cuts nothing where its band exists.
-if wanted == nil or bandAt(wanted) == nil then
-  cutBands(first, last, poolName)
+-- The first entries of an index that are of this pool (worker ID, end of its window), the oldest first. Then whether there may be more
+-- behind those of other pools.
+local function oldest(key)
+  local found, from, size = {}, 0, look
+  while from < nearby do
+    local page = read('ZRANGE', key, from, from + size - 1, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      local n = tonumber(page[i])
+      if n ~= nil and inPool(n) then
+        table.insert(found, { n, tonumber(page[i + 1]) })
+        if #found == look then
+          return found, false
+        end
+      end
+    end
+    if #page < 2 * size then
+      return found, false
+    end
+    from, size = from + size, nearby - look
+  end
+  return found, true
 end
-local inside = bandsIn(first, last)
+
+-- The same of a part of the pool, by number, and all of them: so those are there, too, that the index lacks.
+local function between(from, to)
+  local found, n = {}, from
+  while n <= to do
+    local unusedFirst, unusedLast = rangeAt(n)
+    for each = n, math.min(to, (unusedFirst or highest) - 1) do
+      local ends = tonumber(redis.call('ZSCORE', restingKey, each))
+      local lacking = ends == nil and not read('ZSCORE', foreignKey, each) and load(each)
+      if lacking and lacking.host ~= nil and lacking.pinned == nil then
+        ends = lacking['until']
+      end
+      if ends ~= nil then
+        table.insert(found, { each, ends })
+      end
+    end
+    n = (unusedLast or highest) + 1
+  end
+  table.sort(found, function(a, b)
+    return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
+  end)
+  return found
+end
 
 -- `claimed` in rule/window.ts. `before`: the record of the worker ID, if it has one.
 local function grant(n, before, rollback)
   local useKey, listKey = prefix .. 'use:' .. n, hostList(ip)
   local past = before or { fence = 0, ['until'] = 0, seenClock = 0 }
-  -- A record stays in its band.
-  local name = past.band or bandAt(n).name
-  local moves = past.band == nil or past.host ~= host
+  local moves = past.host ~= host
   local later = past.fence > 0
   local takenOver = later and past.ended == nil
 
   expectType('list', listKey)
-  expectIndexes(name, host)
+  expectIndexes(host)
   if before == nil then
     expectType('zset', unusedKey)
   elseif moves then
-    expectIndexes(past.band, past.host)
+    expectIndexes(past.host)
   end
   if takenOver and past.ip ~= ip then
     expectType('list', hostList(past.ip))
@@ -179,8 +218,11 @@ local function grant(n, before, rollback)
     expectType('zset', foreignKey)
   end
   local note = later and historyOf(n)
-  -- Java processes count up from 0: a pool that begins above it is a band of our own, and nothing of it goes back.
-  local goBack = first == 0 and rested(inside, n, skew) or {}
+  -- Java processes count up from 0: of a pool that begins above it, nothing goes back.
+  local goBack = {}
+  if first == 0 and meta.beside and meta.opensAt <= now - skew then
+    goBack = rested(oldest(restingKey), n, skew)
+  end
 
   if meta.layout == nil then
     makeNamespace(layout, longest, skew, id, receiptKey)
@@ -213,7 +255,6 @@ local function grant(n, before, rollback)
     process = process ~= '' and process or nil,
     claimedAt = now,
     era = meta.era,
-    band = name,
     pinned = past.pinned,
     owner = past.owner,
   }
@@ -240,7 +281,6 @@ local function grant(n, before, rollback)
   redis.call('HSET', tokenKey, token, n)
   redis.call('SET', useKey, useOf(record))
   redis.call('RPUSH', listKey, pid .. 'x' .. n)
-  writeBands()
   if meta.beside then
     redis.call('ZREM', foreignKey, n)
   end
@@ -267,56 +307,21 @@ if wanted ~= nil then
   return listed({ 'held', info() }, record)
 end
 
-local unfiled = fileSome(inside)
-
--- The names of the pool's bands, each once.
-local names, isListed = {}, {}
-for _, band in ipairs(inside) do
-  if not isListed[band.name] then
-    isListed[band.name] = true
-    table.insert(names, band.name)
-  end
-end
-
--- Worker IDs of the pool from the first entries of an index, the oldest window first.
-local function oldest(keyOf)
-  local found = {}
-  for _, name in ipairs(names) do
-    local page = read('ZRANGE', keyOf(name), 0, look - 1, 'WITHSCORES')
-    for i = 1, #page, 2 do
-      if inPool(tonumber(page[i])) then
-        table.insert(found, { tonumber(page[i]), tonumber(page[i + 1]) })
+-- The record with the newest window of this host, which shows whether the host's clock was set back.
+local function newestOfHost()
+  -- Another one than the last entry only where the host leases from several pools.
+  for from = 0, 1 do
+    for _, text in ipairs(read('ZREVRANGE', hostKey(host), from, from * nearby)) do
+      local n = tonumber(text)
+      if n ~= nil and inPool(n) then
+        return load(n)
       end
     end
   end
-  if #names > 1 then
-    table.sort(found, function(a, b)
-      return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
-    end)
-  end
-  for i, entry in ipairs(found) do
-    found[i] = entry[1]
-  end
-  return found
 end
 
-local ofHost = oldest(function(name)
-  return hostKey(name, host)
-end)
-
--- The record with the newest window of this host shows whether the host's clock was set back.
-local newest = nil
-if #names == 1 and #ofHost < look then
-  newest = ofHost[1] and load(ofHost[#ofHost])
-else
-  for _, name in ipairs(names) do
-    local n = tonumber(read('ZREVRANGE', hostKey(name, host), 0, 0)[1])
-    local record = n and inPool(n) and load(n)
-    if record and (newest == nil or record['until'] > newest['until']) then
-      newest = record
-    end
-  end
-end
+local ofHost = oldest(hostKey(host))
+local newest = ofHost[1] and newestOfHost()
 local rollback = newest and rollbackOf(newest)
 
 -- Whether `gone` or `there` names the claim of a record.
@@ -362,13 +367,14 @@ if not neverUsed then
     end
   end
 
-  local place = looks == '1' and string.match(process, '^(.*/)%d+/%d+$') or nil
+  local own = looks == '1' and string.match(process, '^(.*/)%d+/%d+$') or nil
   local unclear = {}
-  for _, n in ipairs(ofHost) do
+  for _, entry in ipairs(ofHost) do
+    local n = entry[1]
     local record = available(n)
     if record ~= nil then
       -- A process of the caller's place that did not give back is dead, or only cut off: then it may still renew.
-      local here = record.token and record.process and place and string.sub(record.process, 1, #place) == place
+      local here = record.token and record.process and own and string.sub(record.process, 1, #own) == own
       if not here or isNamed(gone, record) then
         return grant(n, record, rollback)
       elseif isNamed(there, record) then
@@ -413,34 +419,58 @@ if neverUsed then
   return { 'exhausted', 'first', first, 'last', last, 'clock', now }
 end
 
--- The worker ID whose window ended longest ago.
+-- The grant of the first of these that is free; nil where none is. Then whether it met another program's.
 local freeAt = nil
-for _ = 1, look do
-  local candidates = oldest(restingKey)
-  local met = false
-  local soonest = candidates[1] and load(candidates[1])
-  freeAt = soonest and soonest['until']
-  for _, n in ipairs(candidates) do
-    local record = load(n)
-    if record ~= nil and not met and isFree(record) and record ~= stalled then
-      if foreignUse(n, record) then
-        noteForeign(n, record)
-        met = true
-      else
+local function firstFree(entries)
+  local met, looked = false, 0
+  for _, entry in ipairs(entries) do
+    local n = entry[1]
+    local record = looked < look and load(n) or nil
+    if record ~= nil and record ~= stalled and isFree(record) then
+      if not foreignUse(n, record) then
         return grant(n, record, rollback)
       end
+      noteForeign(n, record)
+      met = true
+    elseif record ~= nil then
+      looked = looked + 1
+      freeAt = math.min(freeAt or highest, record['until'])
     end
   end
+  return nil, met
+end
+
+-- The worker ID whose window ended longest ago.
+local answer, isHidden, met = nil, false, false
+for _ = 1, look do
+  local entries
+  entries, isHidden = oldest(restingKey)
+  answer, met = firstFree(entries)
   if not met then
     break
   end
 end
+
+-- Those of other pools hide some; or the index lacks some, as where they are pinned or foreign, or where it was deleted by hand.
+if not answer and (isHidden or read('ZCARD', restingKey) <= last - first) then
+  local size = last - first + 1
+  local isSmall, lot = size <= together, tonumber(string.sub(mark, 1, 8), 16) / 2 ^ 32
+  for i = 1, isSmall and 1 or ranges do
+    local from = first + math.floor((lot + i / ranges) % 1 * size)
+    answer = answer or firstFree(between(from, math.min(last, from + rangeLength - 1)))
+  end
+  if not answer and isSmall then
+    answer = firstFree(between(first, last))
+  elseif isHidden then
+    -- The next claim looks at other ranges.
+    freeAt = now
+  end
+end
+if answer then
+  return answer
+end
 if stalled ~= nil then
   return grant(stalled.workerId, stalled, rollback)
-end
-
-if unfiled then
-  return { 'unfiled' }
 end
 
 -- Worker IDs that other programs have left since, a few with each claim.
@@ -455,44 +485,6 @@ if meta.beside then
     end
     -- Those of other pools move to the end, too; otherwise they would hide the others.
     redis.call('ZADD', foreignKey, now, n)
-  end
-end
-
--- Where the indexes lack worker IDs of this pool, some are pinned or foreign, or an index was deleted by hand. The claim looks at a
--- part of the pool and indexes it anew; the next claim goes on behind it. '+' in `meta`: this round has found some.
-local indexed = 0
-for _, name in ipairs(names) do
-  indexed = indexed + read('ZCARD', restingKey(name))
-end
-if indexed <= last - first then
-  local place = 'sweep:' .. poolName
-  local begin, found = string.match(redis.call('HGET', metaKey, place) or '', '^(%d+)(%+?)$')
-  begin = tonumber(begin)
-  if begin == nil or not inPool(begin) then
-    begin, found = first, ''
-  end
-  local ends = math.min(last, begin + sweep - 1)
-  for n = begin, ends do
-    local record = load(n)
-    if isMisfiled(record, bandAt(n).name) then
-      file(record, bandAt(n).name)
-    end
-    local key = record ~= nil and record.band ~= nil and restingKey(record.band)
-    if key and record.pinned == nil and not read('ZSCORE', key, n) then
-      found = '+'
-      if available(n) ~= nil then
-        redis.call('HSET', metaKey, place, begin .. found)
-        return grant(n, record, rollback)
-      end
-      expectIndexes(record.band, record.host)
-      index(record)
-      freeAt = math.min(freeAt or highest, record['until'])
-    end
-  end
-  redis.call('HSET', metaKey, place, ends < last and ends + 1 .. found or first)
-  if found ~= '' and ends < last then
-    -- The next part may have a free one.
-    freeAt = now
   end
 end
 

@@ -64,7 +64,7 @@ local function expectErase(n)
   readUse(n)
   read('ZCARD', historyKey(n))
   if record ~= nil then
-    expectIndexes(record.band, record.host)
+    expectIndexes(record.host)
     if record.owner then
       pinsOf(record.owner)
     end
@@ -135,7 +135,7 @@ local function typeOf(name)
   if string.find(name, '^pid:lease@') then
     return 'list'
   end
-  local isIndex = string.find(name, '^resting:') or string.find(name, '^host:') or string.find(name, '^history:%d+$')
+  local isIndex = string.find(name, '^host:') or string.find(name, '^history:%d+$')
   return types[name] or isIndex and 'zset'
 end
 

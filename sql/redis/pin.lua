@@ -16,7 +16,7 @@ local record = load(workerId)
 readUse(workerId)
 expectType('zset', unusedKey)
 if record ~= nil then
-  expectIndexes(record.band, record.host)
+  expectIndexes(record.host)
 end
 local left = record and record.owner ~= owner and record.owner or nil
 local leftPins, pins = left and pinsOf(left), owner and pinsOf(owner)

@@ -69,7 +69,7 @@ if not isOlder then
   -- `isRepeat` in rule/turn.ts.
   if record.turn ~= nil and record.turn == nextTurn and record['until'] > math.max(clock, now) then
     -- The first answer may be missing because the write did not reach the replicas that it has to reach.
-    expectIndexes(record.band, record.host)
+    expectIndexes(record.host)
     write(record)
     index(record)
     return renewed()
@@ -81,7 +81,7 @@ end
 if lastTimestamp ~= nil and not (lastTimestamp >= record.knownFrom and lastTimestamp < record['until']) then
   return listed({ 'refused', info() }, record)
 end
-expectIndexes(record.band, record.host)
+expectIndexes(record.host)
 local note = isOlder and historyOf(workerId)
 
 -- From here on only the holder's own memory counts.

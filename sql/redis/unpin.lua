@@ -22,7 +22,7 @@ if record.fence == 0 then
   redis.call('DEL', prefix .. 'window:' .. workerId)
   addRange(workerId, workerId)
 else
-  expectIndexes(record.band, record.host)
+  expectIndexes(record.host)
   record.pinned, record.owner = nil, nil
   if owner and record.token == nil then
     -- The owner may have used the worker ID without a lease since: no claim continues there.

@@ -194,7 +194,6 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "What a Redis refuse
     "era",
     "renewals",
     "turn",
-    "band",
     "ended",
     "+token",
     "+recent",

@@ -47,7 +47,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "keys of a namespace
   test("what a later version keeps there is neither read nor changed", async () => {
     const request = claim(7);
     const grant = await granted(registry, request);
-    await client.hset("workerId/orders:meta", "schema", "2");
+    await client.hset("workerId/orders:meta", "schema", "9");
     const before = await client.dumpBuffer("workerId/orders:window:7");
     const key = { ...keyOf(request, grant), clock: Date.now() };
     for (const call of [

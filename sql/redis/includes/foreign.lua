@@ -18,29 +18,24 @@ local function noteForeign(n, record)
     end
     use(n)
   else
-    expectIndexes(record.band, record.host)
+    expectIndexes(record.host)
     unindex(record)
   end
   noteBeside()
   redis.call('ZADD', foreignKey, now, n)
 end
 
--- The records, at most four and without that of n, whose worker IDs go back to other programs: those that have rested longest, once
--- no clock can show a time in their windows. `list`: the bands of the pool.
-local function rested(list, n, skew)
+-- The records, at most four and without that of n, whose worker IDs go back to other programs, once no clock can show a time in their
+-- windows. `entries`: worker IDs that have rested longest, each with the end of its window.
+local function rested(entries, n, skew)
   local found, latest = {}, now - skew
-  if not meta.beside or meta.opensAt > latest then
-    return found
-  end
-  for _, band in ipairs(list) do
-    local key = restingKey(band.name)
-    for _, text in ipairs(read('ZRANGEBYSCORE', key, '-inf', latest, 'LIMIT', 0, 5)) do
-      local record = load(tonumber(text))
-      if record ~= nil and record.workerId ~= n and record['until'] <= latest and #found < 4 then
-        expectIndexes(record.band, record.host)
-        local _, own = foreignUse(record.workerId, record)
-        table.insert(found, { record = record, own = own })
-      end
+  for _, entry in ipairs(entries) do
+    local each = entry[1]
+    local record = load(each)
+    if record ~= nil and each ~= n and record['until'] <= latest and #found < 4 then
+      expectIndexes(record.host)
+      local _, own = foreignUse(each, record)
+      table.insert(found, { record = record, own = own })
     end
   end
   return found

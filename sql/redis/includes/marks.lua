@@ -39,7 +39,7 @@ end
 -- Checks what `endClaim` writes. Returns what stands at `use:N`.
 local function expectEnd(record)
   local use = readUse(record.workerId)
-  expectIndexes(record.band, record.host)
+  expectIndexes(record.host)
   expectType('hash', tokenKey)
   expectType('list', hostList(record.ip))
   return use

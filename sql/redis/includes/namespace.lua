@@ -4,14 +4,13 @@
 -- share a slot. Each ARGV is a text; '' stands for an argument that the caller leaves out. A script answers with a list: the outcome,
 -- then name, value, name, value; its header lists the outcomes with their names. `row`: a list of names and values of its own.
 --
---   meta           hash    id, receipt key and settings of the namespace; the server that wrote last; era and quarantine; the bands;
---                          where the next claim goes on to look through a pool
+--   meta           hash    id, receipt key and settings of the namespace; the server that wrote last; era and quarantine
 --   window:N       hash    worker ID N: its record (MessagePack), the hash of its holder's token, the recents that the next holder may
 --                          continue
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. Java processes of westid look at nothing else
 --   unused         zset    ranges of worker IDs without a record: the first as member, the last as score
---   resting[:A-B]  zset    worker IDs of the band A-B (without A-B: of the whole layout), by the end of their window
---   host[:A-B]:H   zset    the same for each host
+--   resting        zset    worker IDs that were claimed and are not pinned, by the end of their window
+--   host:H         zset    the same, of those whose last holder ran on this host
 --   foreign        zset    worker IDs that programs without windows hold, or may hold, by the time of the last look
 --   token          hash    hash of a token -> worker ID
 --   owners         hash    address -> the worker IDs that are pinned for it, with a space around each
@@ -64,12 +63,12 @@ end
 local meta
 do
   local found = read(
-    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'bands', 'schema', 'id',
-    'opensAt', 'proved'
+    'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'schema', 'id', 'opensAt',
+    'proved'
   )
   -- A later version may give these fields another meaning.
-  if found[9] and found[9] ~= '1' then
-    error('VERSION ' .. string.sub(found[9], 1, 40), 0)
+  if found[8] and found[8] ~= '2' then
+    error('VERSION ' .. string.sub(found[8], 1, 40), 0)
   end
   local function whole(field, text, default)
     if not text then
@@ -96,13 +95,12 @@ do
     -- The end of the last quarantine; never sinks. Fences of this era are above it.
     quarantineEnd = quarantineEnd,
     -- When grants and renewals go on, and no window of this era begins before it: an operator can end a quarantine early.
-    opensAt = whole('opensAt', found[11], quarantineEnd),
-    id = found[10] or nil,
+    opensAt = whole('opensAt', found[10], quarantineEnd),
+    id = found[9] or nil,
     beside = found[7],
     -- '1': a holder's receipt proved the namespace, of which nothing else was known then.
     -- 'removed': an operator removed it.
-    proved = found[12] or nil,
-    bands = found[8] or '',
+    proved = found[11] or nil,
   }
 end
 

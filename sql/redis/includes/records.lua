@@ -7,7 +7,7 @@ local type = type
 -- version adds only texts, booleans and whole numbers up to 2^53.
 local fieldTypes = {
   workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', knownFrom = 'number',
-  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string', band = 'string',
+  clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string',
   claimedAt = 'number', era = 'string', renewals = 'number', turn = 'string', recentFrom = 'number', continuedFrom = 'number',
   lastTimestamp = 'number', lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string',
   reopened = 'number', pinned = 'string', owner = 'string',
@@ -109,36 +109,34 @@ local function advance(record, timestamp, sequence)
   end
 end
 
--- `band`: the name of a band.
-local function restingKey(band)
-  return band == '*' and prefix .. 'resting' or prefix .. 'resting:' .. band
+local restingKey = prefix .. 'resting'
+
+local function hostKey(host)
+  return prefix .. 'host:' .. host
 end
 
-local function hostKey(band, host)
-  return band == '*' and prefix .. 'host:' .. host or prefix .. 'host:' .. band .. ':' .. host
-end
-
+-- A worker ID that was pinned before its first claim has no host, and is in no index.
 local function unindex(record)
-  if record.band ~= nil then
-    redis.call('ZREM', restingKey(record.band), record.workerId)
-    redis.call('ZREM', hostKey(record.band, record.host), record.workerId)
+  if record.host ~= nil then
+    redis.call('ZREM', restingKey, record.workerId)
+    redis.call('ZREM', hostKey(record.host), record.workerId)
   end
 end
 
 local function index(record)
-  if record.band ~= nil and record.pinned == nil then
+  if record.host ~= nil and record.pinned == nil then
     -- A command writes a number as text, which takes as long as the rest of it.
     local score, member = string.format('%d', record['until']), string.format('%d', record.workerId)
-    redis.call('ZADD', restingKey(record.band), score, member)
-    redis.call('ZADD', hostKey(record.band, record.host), score, member)
+    redis.call('ZADD', restingKey, score, member)
+    redis.call('ZADD', hostKey(record.host), score, member)
   end
 end
 
--- Checks the indexes of a band in which a record is, or will be.
-local function expectIndexes(band, host)
-  if band ~= nil then
-    expectType('zset', restingKey(band))
-    expectType('zset', hostKey(band, host))
+-- Checks the indexes in which the records of a host are.
+local function expectIndexes(host)
+  if host ~= nil then
+    expectType('zset', restingKey)
+    expectType('zset', hostKey(host))
   end
 end
 

@@ -30,7 +30,7 @@ local function makeNamespace(layout, maxWindow, maxClockSkew, id, receiptKey)
   meta.id, meta.layout, meta.maxWindow, meta.maxClockSkew = id, layout, maxWindow, maxClockSkew
   redis.call(
     'HSET', metaKey, 'id', id, 'receiptKey', receiptKey, 'layout', layout, 'maxWindow', maxWindow, 'maxClockSkew', maxClockSkew,
-    'schema', '1'
+    'schema', '2'
   )
   if empty then
     addRange(0, highest)

@@ -1,6 +1,3 @@
-import { isSnowleaseError } from "../../id/errors.ts";
-import { Layout } from "../../id/layout.ts";
-import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkClaim, refusalOf } from "../../rule/window.ts";
@@ -48,7 +45,6 @@ export function claimOn(
       ip: holder.ip,
       pid: holder.pid,
       instance: holder.instance,
-      poolName: isWhole(request) ? "*" : `${pool.first}-${pool.last}`,
       first: pool.first,
       last: pool.last,
       maxLag,
@@ -77,11 +73,7 @@ export function claimOn(
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
-    for (;;) {
-      const answer = await scripts.run("claim", namespace, args, { undo, deadline });
-      // A pool with new limits: each script files some of its records anew, so that other clients are served in between.
-      if (answer.outcome !== "unfiled") return answer;
-    }
+    return scripts.run("claim", namespace, args, { undo, deadline });
   }
 
   return async (request) => {
@@ -142,21 +134,4 @@ function grantedBy(answer: ScriptAnswer): Grant {
     ...(typeof rollback === "number" && { rollback }),
     ...(typeof from === "number" && { recents: { from, bytes: bytesOf(answer.value(7)) } }),
   };
-}
-
-/** All worker IDs of the layouts of earlier claims: a process uses few layouts, and parses each once. */
-const wholePools = new Map<string, PoolBounds>();
-
-/** Whether a claim may have any worker ID of its layout. */
-function isWhole({ layout, pool }: ClaimRequest): boolean {
-  try {
-    // A daemon claims for many layouts.
-    if (wholePools.size === 100) wholePools.clear();
-    const whole = wholePools.get(layout) ?? Layout.parse(layout).pool;
-    wholePools.set(layout, whole);
-    return whole.first === pool.first && whole.last === pool.last;
-  } catch (error) {
-    if (isSnowleaseError(error)) return false;
-    throw error;
-  }
 }

@@ -30,7 +30,7 @@ import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts"
 import { scriptsOn } from "./scripts.ts";
 
 /** Of the keys that `sql/redis/includes/namespace.lua` lists. */
-const schemaVersion = 1;
+const schemaVersion = 2;
 /** Rows that one script reads or deletes at most: other clients wait meanwhile. */
 const page = 500;
 /** The highest number that Java processes of westid take. */
