@@ -109,8 +109,9 @@ if repeated then
       return { 'lost', 'reason', 'cloned' }
     end
     -- The first answer may be missing because the write did not reach the replicas that it has to reach. WAIT of some servers looks only
-    -- at what its own connection wrote.
-    redis.call('HSET', tokenKey, token, repeated)
+    -- at what its own connection wrote. Where the first answer is still waiting for them, and takes the grant back, this one may stand.
+    record.repeated = true
+    write(record)
     return granted(record)
   end
 end

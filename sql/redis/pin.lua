@@ -2,7 +2,7 @@
 --
 -- answers: pinned | absent (no such namespace) | refused info record
 --   | quarantine until clock era quarantineEnd maxClockSkew namespace (it is being removed: its last use was read)
--- include: namespace quarantine records marks unused pins
+-- include: namespace quarantine records marks unused pins foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
@@ -18,6 +18,8 @@ expectType('zset', unusedKey)
 if record ~= nil then
   expectIndexes(record.host)
 end
+-- Where its record was deleted, others may have been, too.
+local isLost = record == nil and not isNew(workerId)
 local left = record and record.owner ~= owner and record.owner or nil
 local leftPins, pins = left and pinsOf(left), owner and pinsOf(owner)
 if meta.layout == nil then
@@ -32,6 +34,9 @@ end
 checkQuarantine(maxLag, mark)
 if meta.opensAt == neverOpens then
   return inQuarantine()
+end
+if isLost then
+  beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark)
 end
 
 local unused = record == nil

@@ -45,6 +45,10 @@ if record == nil or record.token ~= token or record.fence ~= fence then
   return wasEnded and (record.clean or ends == nil) and { 'released' } or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
+if record.repeated and ends == record.from then
+  -- One answer to a claim that was sent twice takes it back; the holder may go by the other one.
+  ends = nil
+end
 -- A server that has forgotten renewals does not know the holder's turn.
 local knowsTurn = not isDoubtful and not isEvidence and record.era == meta.era
 if knowsTurn and not isTurnOf(record, turns) then

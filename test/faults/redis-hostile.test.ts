@@ -72,6 +72,19 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
       const answers = await Promise.all([1, 2, 3, 4].map(() => granted(registry, claimRequest({ window }))));
       expect(answers.map(({ workerId }) => workerId)).toEqual([0, 1, 2, 4]);
     });
+
+    const owner = { ip: "10.0.0.7" };
+    test.each([
+      { what: "unpinned", pin: undefined, wish: {} },
+      { what: "claimed by its owner", pin: owner, wish: { holder: { host: "beta", pid: 1, instance: "", ...owner } } },
+    ])("deleted, then pinned, and $what: nobody gets it before the window has passed", async ({ pin, wish }) => {
+      const grant = await take();
+      await ways["deleted"]?.();
+      await registry.pin(namespace, 3, "kept", pin);
+      if (pin === undefined) expect(await registry.unpin(namespace, 3)).toBe(true);
+      expect(await overlaps(grant, { workerId: 3, ...wish })).toBe(false);
+      expect(await quarantineOf(server)).toBeGreaterThanOrEqual(grant.until);
+    });
   });
 
   test("a Java process with the pid, address and host name of one that gave back: the number is foreign", async () => {
@@ -111,6 +124,29 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
     // This time the script writes nothing that WAIT could wait for.
     const error = await failure(careful.claim(request));
     expect(error.message).toContain("0 of 1 replicas");
+  });
+
+  test("a claim that was sent twice: a window that one answer confirms is not closed because the other one was not confirmed", async () => {
+    const replica = await RedisServer.start(quick);
+    onTestFinished(() => replica.remove());
+    await replica.follow(server.port);
+    const [impatient, patient] = await Promise.all(
+      [6000, 30_000].map((timeout) => openRedis(server.url("?maxLag=0&wait=1"), timeout)),
+    );
+    if (impatient === undefined || patient === undefined) throw new Error("two are open");
+    onTestFinished(() => Promise.all([impatient.close(), patient.close()]).then(() => undefined));
+    for (const each of [impatient, patient]) await granted(each, claimRequest({ window: 1 }));
+    replica.process.signal("SIGSTOP");
+    const request = claimRequest({ workerId: 3, window });
+    const first = failure(impatient.claim(request));
+    await eventually(
+      () => server.client().exists(`${prefix}:window:3`),
+      (found) => found === 1,
+    );
+    const second = granted(patient, request);
+    expect((await first).message).toContain("0 of 1 replicas");
+    replica.process.signal("SIGCONT");
+    expect(await overlaps(await second, { workerId: 3 })).toBe(false);
   });
 
   test("its statistics set back after it was a replica for a while: what it forgot is noticed all the same", async () => {

@@ -98,7 +98,7 @@ describe("the fields of a record", () => {
     const script = readFileSync("sql/redis/includes/records.lua", "utf8");
     const [, table = ""] = /^local fieldTypes = \{\n(.*?)^\}/ms.exec(script) ?? [];
     const names = [...table.matchAll(/(?:\['(\w+)'\]|\b(\w+)) = '/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
-    const own = ["process", "continuedFrom", "vacated", "ended", "reopened"];
+    const own = ["process", "continuedFrom", "vacated", "ended", "reopened", "repeated"];
     expect(sorted(names)).toEqual(sorted([...namesOf("lua"), ...own]));
   });
 

@@ -10,7 +10,7 @@ local fieldTypes = {
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string',
   claimedAt = 'number', era = 'string', renewals = 'number', turn = 'string', recentFrom = 'number', continuedFrom = 'number',
   lastTimestamp = 'number', lastSequence = 'number', releasedAt = 'number', vacated = 'boolean', ended = 'string',
-  reopened = 'number', pinned = 'string', owner = 'string',
+  reopened = 'number', pinned = 'string', owner = 'string', repeated = 'boolean',
 }
 
 -- The record that a text at this key stands for.
