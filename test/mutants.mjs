@@ -192,6 +192,13 @@ export const mutants = [
     to: `tx.swap("record.put", { ...columns, version: row.version, new_version: row.version + 1 })`,
   },
   {
+    name: "beside-late-commits",
+    row: "the same ID twice, on a database beside a Java process that took a number",
+    file: "src/registries/engine/claim.ts",
+    from: "clock + lateness + info.maxClockSkew",
+    to: "clock + info.maxClockSkew",
+  },
+  {
     name: "sql-init-ends-quarantine",
     row: "a quarantine on a database ended by `init`",
     file: "sql/common/meta.sql",

@@ -57,6 +57,10 @@ WHERE worker_id = :worker_id AND version = :version
   AND {identity} = :identity
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
+-- name: in-time
+-- Leaves the record as it is, while the clock shows a time before this one. It is asked behind a statement that may have had to wait.
+UPDATE {window} SET version = :new_version WHERE worker_id = :worker_id AND {clock} < :before;
+
 -- name: lock-all
 -- Waits for every transaction that writes records or their history, also for rows that cannot be seen yet, and keeps others
 -- from it until this one ends.

@@ -8,6 +8,8 @@ import { openSql } from "../support/sql.ts";
 
 const layout = defaultLayout.fingerprint;
 const skew = 1000;
+/** How long behind its read a claim may be stored, ms. */
+const lateness = 1000;
 
 driveStandIn();
 
@@ -100,7 +102,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
       await server.query(`DELETE FROM workerid_assign_${namespace} WHERE worker_id = 1`);
       const { workerId, from, until, clock } = await granted(registry, claim({ pool, window: 2000 }));
-      expect([workerId, from, until]).toEqual([1, clock + skew, clock + skew + 2000]);
+      expect([workerId, from, until]).toEqual([1, clock + lateness + skew, clock + lateness + skew + 2000]);
       expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
     });
 
@@ -117,8 +119,20 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       const again = await granted(registry, claim({ pool, window: 2000 }));
       expect(again.from).toBe(Math.max(held.from, again.clock - skew));
       const other = await granted(registry, claim({ pool: { first: 2, last: 2 }, window: 2000 }));
-      expect(other.from).toBe(other.clock + skew);
+      expect(other.from).toBe(other.clock + lateness + skew);
     });
+
+    test.each([60_000, 500])(
+      "no window ends later than a quarantine lasts, and %i ms are not used up before it begins",
+      async (maxWindow) => {
+        await registry.init({ namespace, layout, maxWindow, maxClockSkew: skew });
+        await java(0);
+        expect(await registry.claim(claim({ workerId: 0, window: 1 }))).toMatchObject({ outcome: "foreign" });
+        const { from, until, clock } = await granted(registry, claim({ window: maxWindow }));
+        expect(from).toBe(clock + Math.min(lateness, maxWindow / 2) + skew);
+        expect(until).toBe(clock + skew + maxWindow);
+      },
+    );
 
     test("a namespace that is made on a table of theirs knows of them from the first claim on", async () => {
       await init();
@@ -128,7 +142,7 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       await init();
       expect(await rows()).toEqual([theirs(7)]);
       const { workerId, from, clock } = await granted(registry, claim());
-      expect([workerId, from]).toEqual([0, clock + skew]);
+      expect([workerId, from]).toEqual([0, clock + lateness + skew]);
     });
 
     test("a number of ours that they took, or whose row is gone, is lost at the next renewal, and theirs stays", async () => {

@@ -176,10 +176,12 @@ describe("beside programs that keep no windows", () => {
     taken = [],
     marked = [],
     records = [],
+    lateness,
   }: {
     readonly taken?: readonly number[];
     readonly marked?: readonly number[];
     readonly records?: readonly Stored[];
+    readonly lateness?: number;
   }): { readonly registry: Registry; readonly stored: Replacement[] } {
     const stored: Replacement[] = [];
     const others = {
@@ -200,6 +202,7 @@ describe("beside programs that keep no windows", () => {
           clock,
           standing: { made },
           others,
+          lateness,
           found: reads.map(([name, input]) => found[name]?.(input)),
         }),
         commit: async (changes) => void stored.push(...changes.records),
@@ -229,6 +232,17 @@ describe("beside programs that keep no windows", () => {
     const { from, until } = await granted(registry, ask({ window: 60_000 }));
     expect([from, until]).toEqual([clock + maxClockSkew, clock + maxClockSkew + 60_000]);
     expect(stored).toMatchObject([{ workerId: 3, after: { from, until, knownFrom: from } }]);
+  });
+
+  test("it opens as much later as the claim may be stored later, and ends no later than any window may", async () => {
+    const { maxClockSkew, maxWindow } = made.info;
+    const { registry } = beside({ lateness: 700 });
+    const opens = clock + 700 + maxClockSkew;
+    expect(await granted(registry, ask({ window: 60_000 }))).toMatchObject({ from: opens, until: opens + 60_000 });
+    expect(await granted(registry, ask({ window: maxWindow }))).toMatchObject({
+      from: opens,
+      until: clock + maxClockSkew + maxWindow,
+    });
   });
 
   test("a holder keeps its number as long as they see that it has it", async () => {

@@ -86,16 +86,18 @@ function besideOthers(view: StoreView): PoolView {
   return { ...view, byId };
 }
 
-/** The record of a claim beside others: one of them may have had the number until a moment ago, by a clock that is ahead as far as any may be. */
+/** The record of a claim beside others: one of them may have had the number until it is stored, by a clock that is ahead as far as any may be. */
 function behindOthers(
-  { clock, others }: StoreView,
+  { clock, others, lateness = 0 }: StoreView,
   record: Stored,
   { window }: ClaimRequest,
   { info }: NewNamespace,
 ): Stored {
   if (others === undefined || !others.seen || others.isMarked(record.workerId)) return record;
-  const from = Math.max(record.from, clock + info.maxClockSkew);
-  return { ...record, from, until: Math.max(record.until, from + window), recents: undefined, knownFrom: from };
+  const from = Math.max(record.from, clock + lateness + info.maxClockSkew);
+  // A quarantine waits for no window that ends later.
+  const until = Math.min(from + window, clock + info.maxClockSkew + info.maxWindow);
+  return { ...record, from, until: Math.max(record.until, until), recents: undefined, knownFrom: from };
 }
 
 /** Why no namespace is made for it. */

@@ -43,7 +43,7 @@ export interface Attempt {
 }
 
 /** What reads found. */
-export interface Answers extends Pick<StoreView, "clock" | "standing" | "refusal" | "others" | "isGone"> {
+export interface Answers extends Pick<StoreView, "clock" | "standing" | "refusal" | "others" | "lateness" | "isGone"> {
   /** In the order of the reads. */
   readonly found: readonly unknown[];
 }

@@ -45,6 +45,8 @@ export interface StoreView extends StoreReads {
   readonly refusal?: SnowleaseError | undefined;
   /** Programs without windows that take worker IDs here, too. Absent where no such program can. */
   readonly others?: Others | undefined;
+  /** How long behind `clock` a claim beside them may still be stored, ms. Absent: 0. */
+  readonly lateness?: number | undefined;
   /** By which a holder sees that another store has replaced this one. Absent where none can. */
   readonly store?: GrantingStore | undefined;
   /** No window of a namespace with this layout begins before this time, Unix ms. Absent: 0. */

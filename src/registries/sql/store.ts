@@ -57,6 +57,9 @@ interface Nothing {
 /** The operations that rest on what was acknowledged before: the namespace alone is what an operator has seen, whichever server answers. */
 const guarded: ReadonlySet<OperationKind> = new Set<OperationKind>(["claim", "renew", "release", "once"]);
 
+/** How long behind its read a claim beside Java processes may take its number, ms. */
+const longestLateness = 1000;
+
 /** One attempt at an operation, on the tables of a namespace. */
 export class SqlAttempt implements Attempt {
   readonly #tx: Transaction;
@@ -94,7 +97,7 @@ export class SqlAttempt implements Attempt {
       if (isFirst && guarded.has(this.#kind)) await guard(state, this.#database.dialect);
       if (isFirst && this.#kind === "claim") await this.#noteBeside(state, reads);
       const { clock, made } = state;
-      return { clock, standing: { made }, others: this.#reader, found };
+      return { clock, standing: { made }, others: this.#reader, lateness: latenessOf(state), found };
     } catch (error) {
       if (error instanceof Foreigners) return noteForeigners(await this.#reader.begin(), error.span);
       if (!this.#isMissing(error)) throw error;
@@ -249,6 +252,10 @@ export class SqlAttempt implements Attempt {
         writes.push(tx.change("history.supersede", { worker_id: workerId, fence: before.fence }));
       }
       writes.push(take(tx, after, mark));
+      // Until then, a Java process may have had the number. The window begins behind those that left in time, not behind others.
+      if (state.beside && !this.#reader.isMarked(workerId)) {
+        writes.push(tx.swap("record.in-time", { worker_id: workerId, before: state.clock + latenessOf(state) }));
+      }
     } else if (this.#goesBack(state, { workerId, before, after, ended }, row)) {
       writes.push(tx.change("assign.remove", { worker_id: workerId, ...mark }));
     }
@@ -288,6 +295,11 @@ export class SqlAttempt implements Attempt {
       tx.swap("record.forget", { worker_id: workerId, version }),
     ];
   }
+}
+
+/** For a claim beside Java processes. Its window begins later by that, and may end no later: at least half of it is left. */
+function latenessOf({ made }: SqlNamespace): number {
+  return Math.min(longestLateness, Math.floor(made.info.maxWindow / 2));
 }
 
 /** Whether a record becomes that of another claim. */
