@@ -106,6 +106,18 @@ describe.each([...databases, oracleStandIn])("westid's processes on the same tab
       expect(await registry.claim(claim({ pool }))).toMatchObject({ outcome: "exhausted" });
     });
 
+    test("one that has the number which is pinned for a host is seen by that host's claim, which opens another number later", async () => {
+      await init();
+      const { holder } = claim();
+      await registry.pin(namespace, 5, "kept", { ip: holder.ip });
+      await java(5);
+      const { workerId, from, clock } = await granted(registry, claim());
+      expect([workerId, from]).toEqual([0, clock + lateness + skew]);
+      await server.query(`DELETE FROM workerid_assign_${namespace} WHERE worker_id = 5`);
+      // It is still pinned for this host.
+      expect(await granted(registry, claim())).toMatchObject({ workerId: 5 });
+    });
+
     test("once they were seen, a number that we never let go opens as before, and one that was free opens later", async () => {
       await init();
       const pool = { first: 1, last: 1 };

@@ -147,12 +147,14 @@ export class SqlReader implements StoreReader, Others {
     return this.#some(await this.#listed("claim.oldest-of-host", pool, this.#wanted(limit), { host }), { limit });
   }
 
+  /** @throws Foreigners where another program has one of them, and no such program was seen before. */
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
-    const found = await this.#tx.all("claim.oldest", { filed_under: ownerPlace + ip, ...pool, limit });
-    return found
-      .map(storedRowOf)
-      .filter(({ assignRow: row, record }) => !isForeign(row, record))
-      .map((row) => this.#shown(row));
+    const asked = this.#tx.all("claim.oldest", { filed_under: ownerPlace + ip, ...pool, limit });
+    const [found, { beside }] = await together([asked, this.begin()]);
+    const rows = found.map(storedRowOf);
+    const taken = rows.find(({ assignRow: row, record }) => isForeign(row, record))?.record.workerId;
+    if (taken !== undefined && !beside) throw new Foreigners({ first: taken, last: taken });
+    return rows.filter(({ assignRow: row, record }) => !isForeign(row, record)).map((row) => this.#shown(row));
   }
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
