@@ -39,7 +39,7 @@ local database = ARGV[28] -- of this connection; '': there are no others
 -- How many worker IDs a claim looks at, the oldest windows first: `look` in rule/pool.ts.
 local look = 8
 -- How many entries of an index a claim reads at most: those of other pools stand between them.
-local nearby = 1000
+local nearby = 256
 -- How many numbers of a pool a claim reads where that shows too little: a few ranges by lot, and the whole pool where it has at most so many.
 local ranges, rangeLength, together = 8, 128, 1024
 -- Two requests of one host that overtake each other may differ by so much, ms: `overtaking` in rule/window.ts.
@@ -174,9 +174,12 @@ local function oldest(key)
   return found, true
 end
 
--- The same of a part of the pool, by number, and all of them: so those are there, too, that the index lacks.
+-- When the first of the worker IDs comes free that were looked at; nil where none was.
+local freeAt = nil
+
+-- The same of a part of the pool, by number: all whose window may have passed, also those that the index lacks.
 local function between(from, to)
-  local found, n = {}, from
+  local found, n, latest = {}, from, math.max(clock, now) + lead
   while n <= to do
     local unusedFirst, unusedLast = rangeAt(n)
     for each = n, math.min(to, (unusedFirst or highest) - 1) do
@@ -185,8 +188,10 @@ local function between(from, to)
       if lacking and lacking.host ~= nil and lacking.pinned == nil then
         ends = lacking['until']
       end
-      if ends ~= nil then
+      if ends ~= nil and ends <= latest then
         table.insert(found, { each, ends })
+      elseif ends ~= nil then
+        freeAt = math.min(freeAt or highest, ends)
       end
     end
     n = (unusedLast or highest) + 1
@@ -421,7 +426,6 @@ if neverUsed then
 end
 
 -- The grant of the first of these that is free; nil where none is. Then whether it met another program's.
-local freeAt = nil
 local function firstFree(entries)
   local met, looked = false, 0
   for _, entry in ipairs(entries) do
