@@ -3,7 +3,7 @@
 -- answers: granted, and without names: clock workerId fence from until rollback recentFrom recent (false: there is none)
 --   receipt ('': there is none) | lost reason | held info record | foreign workerId use clock | exhausted first last clock freeAt?
 --   | refused info | quarantine until clock era quarantineEnd maxClockSkew namespace | look N:fence process... (say which of these processes of the caller's place are alive)
---   | elsewhere databases (their numbers: the caller may mean one of these)
+--   | further part left freeAt? (claim again, with these) | elsewhere databases (their numbers: the caller may mean one of these)
 -- include: namespace elsewhere quarantine records marks receipts unused pins foreign
 
 -- KEYS[1]: the prefix of the namespace's keys
@@ -30,18 +30,23 @@ local beside = ARGV[20] -- 'westid': programs that keep no window take worker ID
 local looks = ARGV[21] -- '1': the caller can look at other processes of its place
 local gone = ARGV[22] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
 local there = ARGV[23] -- claims of this host whose process the caller found alive
-local mark = ARGV[24] -- random digits, for an era that begins or a part of a pool
+local mark = ARGV[24] -- random digits, for an era that begins, or to choose a part of the pool
 local id = ARGV[25] -- of a namespace that is made
 local receiptKey = ARGV[26] -- of a namespace that is made
 local recall = ARGV[27] -- the receipt of a claim that the caller remembers; '': there is none
 local database = ARGV[28] -- of this connection; '': there are no others
+local part = tonumber(ARGV[29]) -- of the pool, to look at by number; '': the first script of a claim
+local left = tonumber(ARGV[30]) -- how many parts to look at, with this one; '' as above
+local freeAt = tonumber(ARGV[31]) -- when the first worker ID comes free of those that earlier scripts looked at; '': there is none
 
 -- How many worker IDs a claim looks at, the oldest windows first: `look` in rule/pool.ts.
 local look = 8
 -- How many entries of an index a claim reads at most: those of other pools stand between them.
 local nearby = 256
--- How many numbers of a pool a claim reads where that shows too little: a few ranges by lot, and the whole pool where it has at most so many.
-local ranges, rangeLength, together = 8, 128, 1024
+-- How many numbers of a pool one script reads where that shows too little, and how many such parts a claim looks at.
+local together, mostParts = 1024, 64
+-- When a claim may find more in other parts, ms.
+local again = 200
 -- Two requests of one host that overtake each other may differ by so much, ms: `overtaking` in rule/window.ts.
 local overtaking = 50
 
@@ -50,7 +55,7 @@ local neverUsed = reuse == 'never'
 local passed = math.min(clock, now)
 
 local function inPool(n)
-  return n % 1 == 0 and n >= first and n <= last
+  return n ~= nil and n % 1 == 0 and n >= first and n <= last
 end
 
 local elsewhere = refusalElsewhere(database)
@@ -159,7 +164,7 @@ local function oldest(key)
     local page = read('ZRANGE', key, from, from + size - 1, 'WITHSCORES')
     for i = 1, #page, 2 do
       local n = tonumber(page[i])
-      if n ~= nil and inPool(n) then
+      if inPool(n) then
         table.insert(found, { n, tonumber(page[i + 1]) })
         if #found == look then
           return found, false
@@ -174,19 +179,18 @@ local function oldest(key)
   return found, true
 end
 
--- When the first of the worker IDs comes free that were looked at; nil where none was.
-local freeAt = nil
-
--- The same of a part of the pool, by number: all whose window may have passed, also those that the index lacks.
-local function between(from, to)
-  local found, n, latest = {}, from, math.max(clock, now) + lead
+-- The same of the numbers from one on, as many as one script reads: all whose window may have passed. Then whether the index lacks some.
+local function byNumber(from)
+  local found, isLacking, n, to = {}, false, from, math.min(last, from + together - 1)
+  -- One that was given back may be continued before that by a clock that is ahead.
+  local latest = math.max(clock, now) + math.max(lead, skew)
   while n <= to do
     local unusedFirst, unusedLast = rangeAt(n)
     for each = n, math.min(to, (unusedFirst or highest) - 1) do
       local ends = tonumber(redis.call('ZSCORE', restingKey, each))
       local lacking = ends == nil and not read('ZSCORE', foreignKey, each) and load(each)
       if lacking and lacking.host ~= nil and lacking.pinned == nil then
-        ends = lacking['until']
+        ends, isLacking = lacking['until'], true
       end
       if ends ~= nil and ends <= latest then
         table.insert(found, { each, ends })
@@ -199,7 +203,7 @@ local function between(from, to)
   table.sort(found, function(a, b)
     return a[2] < b[2] or (a[2] == b[2] and a[1] < b[1])
   end)
-  return found
+  return found, isLacking
 end
 
 -- `claimed` in rule/window.ts. `before`: the record of the worker ID, if it has one.
@@ -227,7 +231,11 @@ local function grant(n, before, rollback)
   -- Java processes count up from 0: of a pool that begins above it, nothing goes back.
   local goBack = {}
   if first == 0 and meta.beside and meta.opensAt <= now - skew then
-    goBack = rested(oldest(restingKey), n, skew)
+    local entries, isHidden = oldest(restingKey)
+    if isHidden and #entries == 0 then
+      entries = byNumber(first)
+    end
+    goBack = rested(entries, n, skew)
   end
 
   if meta.layout == nil then
@@ -301,7 +309,12 @@ if wanted ~= nil then
   end
   local foreign = foreignUse(wanted, record)
   if foreign then
-    noteForeign(wanted, record)
+    -- Where its window has not passed, nothing may look as if it were another program's alone.
+    if record == nil or isFree(record) then
+      noteForeign(wanted, record)
+    else
+      noteBeside()
+    end
     return { 'foreign', 'workerId', wanted, 'use', foreign, 'clock', now }
   end
   if record == nil and not isNew(wanted) then
@@ -319,7 +332,7 @@ local function newestOfHost()
   for from = 0, 1 do
     for _, text in ipairs(read('ZREVRANGE', hostKey(host), from, from * nearby)) do
       local n = tonumber(text)
-      if n ~= nil and inPool(n) then
+      if inPool(n) then
         return load(n)
       end
     end
@@ -425,7 +438,7 @@ if neverUsed then
   return { 'exhausted', 'first', first, 'last', last, 'clock', now }
 end
 
--- The grant of the first of these that is free; nil where none is. Then whether it met another program's.
+-- The grant of the first of these that is free; nil where none is. Then whether it took others out of the index.
 local function firstFree(entries)
   local met, looked = false, 0
   for _, entry in ipairs(entries) do
@@ -440,6 +453,10 @@ local function firstFree(entries)
     elseif record ~= nil then
       looked = looked + 1
       freeAt = math.min(freeAt or highest, record['until'])
+    elseif looked < look then
+      -- Its record was deleted by hand.
+      redis.call('ZREM', restingKey, n)
+      met = true
     end
   end
   return nil, met
@@ -447,7 +464,7 @@ end
 
 -- The worker ID whose window ended longest ago.
 local answer, isHidden, met = nil, false, false
-for _ = 1, look do
+for _ = 1, part == nil and look or 0 do
   local entries
   entries, isHidden = oldest(restingKey)
   answer, met = firstFree(entries)
@@ -457,22 +474,26 @@ for _ = 1, look do
 end
 
 -- Those of other pools hide some; or the index lacks some, as where they are pinned or foreign, or where it was deleted by hand.
-if not answer and (isHidden or read('ZCARD', restingKey) <= last - first) then
-  local size = last - first + 1
-  local isSmall, lot = size <= together, tonumber(string.sub(mark, 1, 8), 16) / 2 ^ 32
-  for i = 1, isSmall and 1 or ranges do
-    local from = first + math.floor((lot + i / ranges) % 1 * size)
-    answer = answer or firstFree(between(from, math.min(last, from + rangeLength - 1)))
+if not answer and (part ~= nil or isHidden or read('ZCARD', restingKey) <= last - first) then
+  local parts = math.ceil((last - first + 1) / together)
+  part = part or math.floor(tonumber(string.sub(mark, 1, 8), 16) / 2 ^ 32 * parts)
+  local entries, isLacking = byNumber(first + part * together)
+  answer = firstFree(entries)
+  if left == nil then
+    local goesOn = isHidden or isLacking
+    left, met = goesOn and math.min(parts, mostParts) or 1, met or (goesOn and parts > mostParts)
   end
-  if not answer and isSmall then
-    answer = firstFree(between(first, last))
-  elseif isHidden then
-    -- The next claim looks at other ranges.
-    freeAt = now
-  end
+  part, left = (part + 1) % parts, left - 1
 end
 if answer then
   return answer
+end
+if met then
+  freeAt = math.min(freeAt or highest, now + again)
+end
+if left ~= nil and left > 0 then
+  -- Other clients are served in between.
+  return listed({ 'further', 'part', part, 'left', left }, { freeAt = freeAt })
 end
 if stalled ~= nil then
   return grant(stalled.workerId, stalled, rollback)

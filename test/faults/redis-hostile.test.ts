@@ -73,6 +73,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "a Redis that somebo
       expect(answers.map(({ workerId }) => workerId)).toEqual([0, 1, 2, 4]);
     });
 
+    test("overwritten by a Java process, asked for by name, and deleted: nobody gets it before the window has passed", async () => {
+      const grant = await take();
+      await server.client().set(use, "811x10.0.0.7xgamma");
+      expect(await registry.claim(claimRequest({ workerId: 3, window }))).toMatchObject({ outcome: "foreign" });
+      await ways["deleted"]?.();
+      expect(await overlaps(grant, { workerId: 3 })).toBe(false);
+    });
+
     const owner = { ip: "10.0.0.7" };
     test.each([
       { what: "unpinned", pin: undefined, wish: {} },

@@ -262,6 +262,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "Redis beside westid
     expect(await registry.workers(namespace, { state: "foreign" })).toHaveLength(512);
   });
 
+  test("numbers of a pool that begins at 0 go back to westid, though more of another pool have rested longer", async () => {
+    const careful = await openRedis(server.url("?beside=westid"));
+    onTestFinished(() => careful.close());
+    for (let workerId = 512; workerId < 812; workerId++) await granted(careful, claim({ workerId, window: 1 }));
+    const pool = { first: 0, last: 511 };
+    await granted(careful, claim({ pool, window: 1 }));
+    await eventually(
+      () => careful.worker(namespace, 0),
+      (record) => (record?.until ?? Infinity) + skew < Date.now(),
+    );
+    const holder = { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" };
+    expect(await granted(careful, claim({ pool, holder }))).toMatchObject({ workerId: 1 });
+    expect(await client.exists("workerId:use:0")).toBe(0);
+  });
+
   test("what westid left is found again when nothing else is free, wherever it was met first", async () => {
     const peers = Array.from({ length: 200 }, (_, i) => new JavaPeer(client, i + 1));
     for (const peer of peers) await peer.start();

@@ -9,7 +9,7 @@
 --                          continue
 --   use:N          string  {pid}x{ip}x{hostname}: N is taken. Java processes of westid look at nothing else
 --   unused         zset    ranges of worker IDs without a record: the first as member, the last as score
---   resting        zset    worker IDs that were claimed and are not pinned, by the end of their window
+--   resting        zset    worker IDs that were claimed, and are neither pinned nor foreign, by the end of their window
 --   host:H         zset    the same, of those whose last holder ran on this host
 --   foreign        zset    worker IDs that programs without windows hold, or may hold, by the time of the last look
 --   token          hash    hash of a token -> worker ID

@@ -67,13 +67,23 @@ export function claimOn(
       ...namespaceSecrets(),
       recall: request.recall,
       database,
+      part: undefined,
+      left: undefined,
+      freeAt: undefined,
     };
     const undo = async (answer: ScriptAnswer): Promise<void> => {
       const { workerId, fence, from, recents } = grantedBy(answer);
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
-    return scripts.run("claim", namespace, args, { undo, deadline });
+    let answer = await scripts.run("claim", namespace, args, { undo, deadline });
+    while (answer.outcome === "further") {
+      const { fields } = answer;
+      const rest = { part: numberOf(fields, "part"), left: numberOf(fields, "left") };
+      const more = { ...args, ...rest, freeAt: optionalNumber(fields, "freeAt") };
+      answer = await scripts.run("claim", namespace, more, { undo, deadline });
+    }
+    return answer;
   }
 
   return async (request) => {
