@@ -463,9 +463,8 @@ local function firstFree(entries)
 end
 
 -- The worker ID whose window ended longest ago.
-local answer, isHidden, met = nil, false, false
+local answer, entries, isHidden, met = nil, {}, false, false
 for _ = 1, part == nil and look or 0 do
-  local entries
   entries, isHidden = oldest(restingKey)
   answer, met = firstFree(entries)
   if not met then
@@ -474,11 +473,12 @@ for _ = 1, part == nil and look or 0 do
 end
 
 -- Those of other pools hide some; or the index lacks some, as where they are pinned or foreign, or where it was deleted by hand.
-if not answer and (part ~= nil or isHidden or read('ZCARD', restingKey) <= last - first) then
-  local parts = math.ceil((last - first + 1) / together)
+local size = last - first + 1
+if not answer and (part ~= nil or isHidden or #entries < math.min(look, size) or read('ZCARD', restingKey) < size) then
+  local parts = math.ceil(size / together)
   part = part or math.floor(tonumber(string.sub(mark, 1, 8), 16) / 2 ^ 32 * parts)
-  local entries, isLacking = byNumber(first + part * together)
-  answer = firstFree(entries)
+  local ofPart, isLacking = byNumber(first + part * together)
+  answer = firstFree(ofPart)
   if left == nil then
     local goesOn = isHidden or isLacking
     left, met = goesOn and math.min(parts, mostParts) or 1, met or (goesOn and parts > mostParts)
@@ -510,7 +510,7 @@ if meta.beside then
       end
     end
     -- Those of other pools move to the end, too; otherwise they would hide the others.
-    redis.call('ZADD', foreignKey, now, n)
+    redis.call('ZADD', foreignKey, now, text)
   end
 end
 

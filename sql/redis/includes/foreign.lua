@@ -31,8 +31,11 @@ local function rested(entries, n, skew)
   local found, latest = {}, now - skew
   for _, entry in ipairs(entries) do
     local each = entry[1]
+    if #found == 4 or entry[2] > latest then
+      break
+    end
     local record = load(each)
-    if record ~= nil and each ~= n and record['until'] <= latest and #found < 4 then
+    if record ~= nil and each ~= n and record['until'] <= latest then
       expectIndexes(record.host)
       local _, own = foreignUse(each, record)
       table.insert(found, { record = record, own = own })

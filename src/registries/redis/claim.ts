@@ -1,3 +1,4 @@
+import { monotonic, systemClock } from "../../clock.ts";
 import type { ClaimRequest, Grant, Lost, Refusal, Registry } from "../../rule/registry.ts";
 import { storedToken } from "../../rule/token.ts";
 import { checkClaim, refusalOf } from "../../rule/window.ts";
@@ -76,11 +77,14 @@ export function claimOn(
       const used = { until: from, recents };
       await release({ namespace, workerId, fence, token, clock, used }).catch(() => undefined);
     };
+    const begun = monotonic(systemClock);
     let answer = await scripts.run("claim", namespace, args, { undo, deadline });
     while (answer.outcome === "further") {
       const { fields } = answer;
       const rest = { part: numberOf(fields, "part"), left: numberOf(fields, "left") };
-      const more = { ...args, ...rest, freeAt: optionalNumber(fields, "freeAt") };
+      // The claimer's clock went on; otherwise it would look set back.
+      const now = clock + Math.floor(monotonic(systemClock) - begun);
+      const more = { ...args, ...rest, clock: now, freeAt: optionalNumber(fields, "freeAt") };
       answer = await scripts.run("claim", namespace, more, { undo, deadline });
     }
     return answer;
