@@ -56,6 +56,20 @@ LIMIT :limit;
 -- name: assign.erase
 DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
 
+-- name: meta.patience
+-- For this session. Somebody may read the tables for hours, as a backup does.
+SET SESSION lock_wait_timeout = 1;
+
+-- name: meta.lock-tables
+-- Nobody else reads or writes them until this session unlocks them, or ends.
+LOCK TABLES {history} WRITE, {window} WRITE, {assign} WRITE, {meta} WRITE;
+
+-- name: meta.drop-tables
+DROP TABLE {tables};
+
+-- name: meta.unlock-tables
+UNLOCK TABLES;
+
 -- name: history.add
 INSERT INTO {history} (
   worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest

@@ -39,6 +39,13 @@ SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:t
 -- name: meta.unlock
 SELECT 1 AS unlocked;
 
+-- name: meta.patience
+-- For this transaction. Somebody may read the tables for hours, as a backup does.
+SELECT set_config('lock_timeout', '1000', true)::text AS lock_timeout;
+
+-- name: meta.drop-tables
+DROP TABLE {tables};
+
 -- name: history.add
 INSERT INTO {history} (
   worker_id, fence, from_ms, until_ms, continued_from, host, ip, pid, instance, claimed_at, ended_at, ended_by, newest

@@ -89,6 +89,16 @@ describe.skipIf(galeraMissing !== undefined)(galeraMissing ?? "a Galera cluster"
       }
     });
 
+    test("a namespace whose name is forgotten leaves its tables: another node may make it anew", async () => {
+      const [here, there] = await both();
+      await here.init({ namespace: "trial", layout });
+      const { era = "" } = (await there.describe("trial")) ?? {};
+      await here.remove?.({ namespace: "trial", era, forget: true });
+      expect(await there.describe("trial")).toBeUndefined();
+      const tables = "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'workerid%trial'";
+      expect(await cluster.nodes[0]?.query(tables)).toHaveLength(4);
+    });
+
     test("grants no worker ID twice to claims at both nodes at once", async () => {
       const registries = await both();
       const before = await Promise.all(cluster.nodes.map((node) => conflictsOf(node)));

@@ -228,7 +228,7 @@ export class SqlAttempt implements Attempt {
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { namespace } = this.#place;
-    const isDone = await erase(state, namespace, noted);
+    const isDone = await erase(state, namespace, { note: noted, dialect: this.#database.dialect });
     if (isDone && this.#memory.namespace === namespace) delete this.#memory.namespace;
   }
 

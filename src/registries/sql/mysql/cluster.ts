@@ -17,6 +17,9 @@ export interface GaleraCluster {
   readonly nodes: readonly string[];
 }
 
+/** The begin of the identity of a node. */
+export const galera = "galera ";
+
 /** Reads an identity; undefined for that of a server, and of a cluster whose nodes do not know what data they have. */
 export function clusterOf(identity: string): GaleraCluster | undefined {
   const [, id = "", changes, nodes = ""] = /^galera ([\da-f-]{36}) (\d{1,15}) ([\da-f,-]+)$/.exec(identity) ?? [];

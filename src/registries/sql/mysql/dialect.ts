@@ -15,7 +15,7 @@ import { whereOf } from "../../url.ts";
 import { driverMissing } from "../../driver-missing.ts";
 import { integerLiteral, named, sessionStatements, withLiterals } from "../statements.ts";
 import { poolConfig } from "./client.ts";
-import { checkCluster, checkPrimaries, clusterOf, goesOn, isClusterNode } from "./cluster.ts";
+import { checkCluster, checkPrimaries, clusterOf, galera, goesOn, isClusterNode } from "./cluster.ts";
 import { isUnclear, meaningOf } from "./errors.ts";
 
 type MysqlDriver = typeof mysql2;
@@ -43,6 +43,8 @@ export const mysql: Dialect = {
 
   sameServer: (stored, seen) => stored === seen,
   goesOn,
+  // The other nodes of a cluster do not have this one's locks.
+  dropsTables: (identity) => (identity.startsWith(galera) ? undefined : "behind"),
 
   durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog, identity }) {
     if (clusterOf(String(identity)) !== undefined) {

@@ -49,6 +49,8 @@ export const postgres: Dialect = {
     return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
   },
 
+  dropsTables: () => "inside",
+
   durabilityOf({ fsync, full_page_writes: wholePages, standbys }) {
     if (fsync !== "on" || wholePages !== "on") {
       const durability =

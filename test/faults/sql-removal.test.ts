@@ -1,0 +1,124 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { defaultLayout } from "../../src/id/layout.ts";
+import type { Registry } from "../../src/rule/registry.ts";
+import { claimRequest, granted } from "../support/claims.ts";
+import { databases, type DatabaseServer } from "../support/databases.ts";
+import { openSql } from "../support/sql.ts";
+
+/* What a removal leaves in a database. */
+
+const layout = defaultLayout.fingerprint;
+const limits = { maxWindow: 5000, maxClockSkew: 100 };
+
+async function remove(registry: Registry, namespace: string, forget = true): Promise<void> {
+  const { era = "" } = (await registry.describe(namespace)) ?? {};
+  await registry.remove?.({ namespace, era, forget });
+}
+
+describe.each(databases)("on $name", ({ dialect, missing, start }) => {
+  describe.skipIf(missing !== undefined)(missing ?? "on a real server", () => {
+    let server: DatabaseServer;
+    let registry: Registry;
+    let made = 0;
+    const open: Registry[] = [];
+    const user = dialect === "postgres" ? "app" : "app@'127.0.0.1'";
+
+    beforeAll(async () => {
+      server = await start();
+      registry = await openSql(server.url());
+      const login = dialect === "postgres" ? "CREATE ROLE app LOGIN" : `CREATE USER ${user} IDENTIFIED BY 's3cret'`;
+      await server.query(login);
+    });
+    afterAll(async () => {
+      await registry.close();
+      await server.remove();
+    });
+    afterEach(async () => {
+      for (const one of open.splice(0)) await one.close();
+    });
+
+    async function tablesOf(namespace: string): Promise<string[]> {
+      const suffix = namespace === "default" ? "" : `_${namespace}`;
+      const names = ["assign", "history", "meta", "window"].map((name) => `workerid_${name}${suffix}`);
+      const listed = names.map((name) => `'${name}'`).join(", ");
+      const rows = await server.query(
+        `SELECT table_name AS name FROM information_schema.tables WHERE table_name IN (${listed})`,
+      );
+      return rows.map(({ name }) => String(name).replace(suffix, "")).toSorted();
+    }
+
+    const all = ["workerid_assign", "workerid_history", "workerid_meta", "workerid_window"];
+
+    async function namespaceOfOne(): Promise<string> {
+      const namespace = `r${++made}`;
+      await registry.init({ namespace, layout, ...limits });
+      return namespace;
+    }
+
+    test("a namespace whose name is forgotten leaves no table, and can be made anew", async () => {
+      const namespace = await namespaceOfOne();
+      await registry.pin(namespace, 3, "kept");
+      await remove(registry, namespace);
+      expect(await tablesOf(namespace)).toEqual([]);
+      await registry.init({ namespace, layout, ...limits });
+      expect(await tablesOf(namespace)).toEqual(all);
+      expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ fence: 1 });
+    });
+
+    test("where a note of its name stays, its tables do", async () => {
+      const namespace = await namespaceOfOne();
+      await remove(registry, namespace, false);
+      expect(await tablesOf(namespace)).toEqual(all);
+    });
+
+    test("the table of westid stays where a program of its kind has a row in it", async () => {
+      const namespace = await namespaceOfOne();
+      await server.query(
+        `INSERT INTO workerid_assign_${namespace} (worker_id, pid, ip, hostname, create_time) VALUES (700, 1, '192.0.2.9', 'java', CURRENT_TIMESTAMP)`,
+      );
+      // A claim sees it.
+      await granted(registry, claimRequest({ namespace, pool: { first: 700, last: 701 } }));
+      await expect(remove(registry, namespace)).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
+      await server.query(`DELETE FROM workerid_assign_${namespace}`);
+      await server.query(`UPDATE workerid_window_${namespace} SET until_ms = 1, token = NULL`);
+      await remove(registry, namespace);
+      expect(await tablesOf(namespace)).toContain("workerid_assign");
+    });
+
+    test("the table of westid stays in the namespace by default", async () => {
+      await registry.init({ namespace: "default", layout, ...limits });
+      await remove(registry, "default");
+      expect(await tablesOf("default")).toEqual(["workerid_assign"]);
+    });
+
+    test("a user who may not drop tables removes the namespace: its tables stay, and hold the next one", async () => {
+      const namespace = await namespaceOfOne();
+      for (const table of all) {
+        await server.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table}_${namespace} TO ${user}`);
+      }
+      const own = await openSql(server.url().replace(/\/\/[^@/]*@?/, "//app:s3cret@"));
+      open.push(own);
+      await remove(own, namespace);
+      expect(await own.describe(namespace)).toBeUndefined();
+      expect(await tablesOf(namespace)).toEqual(all);
+      await own.init({ namespace, layout, ...limits });
+      expect(await granted(own, claimRequest({ namespace }))).toMatchObject({ fence: 1 });
+    });
+
+    test("somebody who reads the tables for long keeps them from being dropped, and nobody from working", async () => {
+      const namespace = await namespaceOfOne();
+      const [sleep, sessions, running] =
+        dialect === "postgres"
+          ? ["pg_sleep(6)::text", "pg_stat_activity", "state = 'active' AND query"]
+          : ["SLEEP(6)", "information_schema.processlist", "info"];
+      const reading = server.query(`SELECT ${sleep} AS slept FROM workerid_meta_${namespace} LIMIT 1`);
+      const begun = `SELECT 1 AS one FROM ${sessions} WHERE ${running} LIKE 'SELECT %(6)%workerid_meta_${namespace} LIMIT 1'`;
+      await expect.poll(() => server.query(begun)).toHaveLength(1);
+      await remove(registry, namespace);
+      expect(await tablesOf(namespace)).toEqual(all);
+      await registry.init({ namespace, layout, ...limits });
+      expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ fence: 1 });
+      await reading;
+    });
+  });
+});
