@@ -156,7 +156,7 @@ describe("the page", () => {
     for (; path !== "";) {
       const { text } = await send("GET", path);
       expect(cells(text).length).toBe(512);
-      const rows = Array.from(text.matchAll(/<tr id="w(\d+)">/g), ([, id]) => Number(id));
+      const rows = Array.from(text.matchAll(/<tr id="w(\d+)"/g), ([, id]) => Number(id));
       expect(rows.length).toBeLessThanOrEqual(100);
       listed.push(...rows);
       path = /href="(\/\?[^"]*after=\d+)#holders"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
@@ -218,6 +218,81 @@ describe("the page", () => {
     expect((await send("GET", "/?namespace=orders")).status).toBe(200);
   });
 
+  /** The line above everything else: what it comes to, and the facts, each with its kind. */
+  function healthIn(text: string): { readonly verdict: string; readonly facts: readonly string[] } {
+    const section = /<section id="health".*?<\/section>/s.exec(text)?.[0] ?? "";
+    const plain = (part: string): string =>
+      part
+        .replace(/<[^>]*>/g, " ")
+        .replace(/\s+/g, " ")
+        .trim();
+    const facts = Array.from(
+      section.matchAll(/<div class="(\w+)">(.*?)<\/div>/gs),
+      ([, kind, fact = ""]) => `${kind} ${plain(fact)}`,
+    );
+    return { verdict: plain(/<b>.*?<\/b>/s.exec(section)?.[0] ?? ""), facts };
+  }
+
+  test("begins with how the namespace is", async () => {
+    let broken = false;
+    const { send, claim, clock } = makeDashboard({
+      change: (memory) => ({
+        ...memory,
+        ping: () =>
+          broken ? Promise.reject(new SnowleaseError("REGISTRY_UNAVAILABLE", "The store is gone.")) : memory.ping(),
+      }),
+    });
+    const look = async (): Promise<ReturnType<typeof healthIn>> => {
+      await clock.advance(1000);
+      return healthIn((await send("GET", "/?namespace=small")).text);
+    };
+    expect(healthIn((await send("GET", "/?namespace=none")).text)).toEqual({ verdict: "", facts: [] });
+    for (let i = 0; i < 31; i++) await claim("small", { host: `h-${i}` }, { layout: "safe53", window: 120_000 });
+    const well = ["ok Registry answers in 1 ms", "ok Quarantine none"];
+    expect(await look()).toEqual({
+      verdict: "All is well",
+      facts: [...well, "ok Pool 1 left", "ok Refused claims none in 15 min", "ok Overdue renewals none"],
+    });
+
+    await claim("small", { host: "late" }, { layout: "safe53", window: 40_000 });
+    await claim("small", {}, { layout: "safe53" }).catch(() => undefined);
+    expect(await look()).toEqual({
+      verdict: "Something is wrong",
+      facts: [...well, "fail Pool full", "fail Refused claims 1 in 15 min", "ok Overdue renewals none"],
+    });
+
+    await clock.advance(28_000);
+    const { text } = await send("GET", "/?namespace=small");
+    expect(healthIn(text).facts).toContain("warn Overdue renewals 1 of 32");
+    expect(text).toMatch(/<tr id="w31"\s+class="overdue">.*?late<\/bdi>.*?<b class="overdue">overdue<\/b>/s);
+    expect(text.match(/<tr id="w\d+"[^>]*class="overdue"/g)).toHaveLength(1);
+    expect(cells(text)[31]).toMatch(/^31, live, overdue, /);
+
+    broken = true;
+    const seen = new Date(clock.now()).toISOString().slice(11, 19);
+    const gone = await look();
+    expect(gone.facts[0]).toBe(`fail Registry does not answer, last seen at ${seen}Z`);
+    expect((await send("GET", "/?namespace=small")).text).toContain('class="stale"');
+    broken = false;
+    await clock.advance(1000);
+    expect((await send("GET", "/?namespace=small")).text).not.toContain('class="stale"');
+  });
+
+  test("tells of a quarantine, and of the claims that it refuses, in one box", async () => {
+    const { send, claim, clock, registry } = makeDashboard();
+    await claim("orders");
+    await beginQuarantine(registry, "orders", clock.now);
+    await claim("orders").catch(() => undefined);
+    await clock.advance(1000);
+    const { text } = await send("GET", "/?namespace=orders");
+    const { verdict, facts } = healthIn(text);
+    expect(verdict).toBe("Something is wrong");
+    expect(facts[1]).toMatch(/^fail Quarantine ends in \d+:\d\d$/);
+    expect(facts[3]).toMatch(/^fail Refused claims [1-9]\d* in 15 min$/);
+    expect(text.match(/<p class="notice/g)).toHaveLength(1);
+    expect(text).toContain("<b>QUARANTINE</b>");
+  });
+
   test("tells of a quarantine while it lasts", async () => {
     const { send, claim, clock, registry } = makeDashboard({
       change: (memory) => ({
@@ -245,7 +320,7 @@ describe("the page", () => {
     await clock.advance(1000);
     const alarm = async (): Promise<string> => {
       const { text } = await send("GET", "/?namespace=orders");
-      return /<b>QUARANTINE<\/b>[^<]*/.exec(text)?.[0] ?? "";
+      return /<b>QUARANTINE<\/b>.*?(?=<\/p>)/s.exec(text)?.[0] ?? "";
     };
     const at = (time: number): string => `${new Date(time).toISOString().slice(0, 19).replace("T", " ")}Z`;
     const lasting = await alarm();

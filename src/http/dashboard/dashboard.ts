@@ -6,6 +6,7 @@ import { asSnowleaseError, isSnowleaseError, shown, SnowleaseError } from "../..
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { Registry } from "../../rule/registry.ts";
 import { alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
+import { healthOf } from "../../ops/pool/health.ts";
 import { explain } from "../../ops/explain.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern, namespaceRule } from "../../id/namespace.ts";
@@ -22,7 +23,7 @@ import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
-import { alarmsPart, notice, page, signInPart } from "./page.ts";
+import { alarmsPart, healthPart, notice, page, signInPart } from "./page.ts";
 import { type PageLink, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
 import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
 import { SignIns } from "./sign-ins.ts";
@@ -122,22 +123,27 @@ export function createDashboard(options: DashboardOptions): Dashboard {
 
   async function show(request: ApiRequest): Promise<AnswerParts> {
     const asked = readAsked(new URL(request.url).searchParams);
-    const known = [...new Set([...namespaces(), defaultNamespace])].filter((name) => mayRead(request, name)).toSorted();
-    const first = known.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
-    const namespace = asked.namespace ?? first ?? known[0] ?? defaultNamespace;
+    const listed = [...new Set([...namespaces(), defaultNamespace])]
+      .filter((name) => mayRead(request, name))
+      .toSorted();
+    const first = listed.find((name) => name !== defaultNamespace && !namespaces().includes(defaultNamespace));
+    const namespace = asked.namespace ?? first ?? listed[0] ?? defaultNamespace;
     checkReader(request, namespace);
     const { picture, problem } = await watchOf(namespace).look();
     if (picture !== undefined) noticed(picture);
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
-    const header = headerPart(namespace, known, picture, credentials(request) !== null && tokens !== undefined);
+    const header = headerPart(namespace, listed, picture, credentials(request) !== null && tokens !== undefined);
     // A registry that tells of its quarantines knows sooner than this daemon's journal that an operator ended one.
     const isTold = problem === undefined && picture?.info.quarantineEnd !== undefined;
     const quarantine = isTold ? undefined : reportedQuarantine(namespace);
-    const alarms = alarmsOf(picture, { refused: refusals.of(namespace), quarantine });
-    const notices = html`${problem && notice("fail", problem.code, problem.message)} ${alarmsPart(alarms)}`;
+    const known = { refused: refusals.of(namespace), quarantine };
+    const health = picture && healthPart(healthOf(picture, { problem, ...known }), picture.clock);
+    const notices = html`${health} ${problem && notice("fail", problem.code, problem.message)}
+    ${alarmsPart(alarmsOf(picture, known))}`;
     const main = html`<main
       id="main"
+      class="${problem !== undefined && picture !== undefined ? "stale" : ""}"
       data-now="${picture?.clock ?? clock.now()}"
       data-namespace="${namespace}"
       data-events="${picture === undefined ? "" : `/v1/${namespace}/events`}"

@@ -1,7 +1,8 @@
 import { html } from "hono/html";
 import type { Alarm } from "../../ops/pool/alarms.ts";
+import { type HealthFact, worstOf } from "../../ops/pool/health.ts";
 import { cut } from "./room.ts";
-import type { Html } from "./text.ts";
+import { type Html, left } from "./text.ts";
 
 /** Longest text of an alarm in the page, bytes: messages name hosts. */
 const longestAlarm = 1000;
@@ -44,7 +45,33 @@ export function page({ title, assetUrl, version, header, main }: PageFrame): Htm
 
 /** What is in the way, in a sentence. `kind`: how bad that is. */
 export function notice(kind: "warn" | "fail", code: string, message: string): Html {
-  return html`<p class="notice ${kind}"><b>${code}</b> ${message}</p>`;
+  // In backticks stands what can be typed.
+  const parts = message.split("`").map((part, i) => (i % 2 === 0 ? part : html`<code>${part}</code>`));
+  return html`<p class="notice ${kind}"><b>${code}</b> ${parts}</p>`;
+}
+
+/** What it comes to, in a word or two. */
+const verdicts: Readonly<Record<HealthFact["kind"], string>> = {
+  ok: "All is well",
+  warn: "Look at this soon",
+  fail: "Something is wrong",
+};
+
+/** How the namespace is, in one line above everything else. */
+export function healthPart(facts: readonly HealthFact[], clock: number): Html {
+  const worst = worstOf(facts);
+  return html`<section id="health" class="${worst}" aria-label="Health">
+    <b>${verdicts[worst]}</b>
+    <dl>
+      ${facts.map(
+        ({ kind, name, text, until }) =>
+          html`<div class="${kind}">
+            <dt>${name}</dt>
+            <dd>${text}${until !== undefined && html` ${left(until, clock)}`}</dd>
+          </div>`,
+      )}
+    </dl>
+  </section>`;
 }
 
 /** What operators have to act on, above everything else. Empty where all is well. */

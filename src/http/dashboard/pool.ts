@@ -3,7 +3,7 @@ import { formatPool, grouped } from "../../id/notation.ts";
 import { hasWindow } from "../../rule/window.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
-import { mainState, type PoolState, takenOf } from "../../ops/pool/pool-counts.ts";
+import { isOverdue, mainState, type PoolState, takenOf } from "../../ops/pool/pool-counts.ts";
 import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { listPart } from "./page.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
@@ -45,7 +45,7 @@ export function countsPart({ counts, pool, read }: Picture): Html {
 
 /** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
 export function gridPart(
-  { cells, cellSize: size, pool }: Picture,
+  { cells, cellSize: size, pool, clock, overdue }: Picture,
   address: PageLink,
   selected: number | undefined,
 ): Html {
@@ -62,10 +62,16 @@ export function gridPart(
     const href = size === 1 ? `${address({ worker: first })}#detail` : `${address({ from: first })}#workers`;
     const tab = first === entry ? 0 : -1;
     const current = holds(cell, selected) && html`aria-current="true"`;
-    const link = html`<a href="${href}" class="${looks(cell)}" tabindex="${tab}" aria-label="${label}" ${current}></a>`;
+    const link = html`<a
+      href="${href}"
+      class="${looks(cell, clock)}"
+      tabindex="${tab}"
+      aria-label="${label}"
+      ${current}
+    ></a>`;
     return tight(html`<td>${link}</td>`);
   };
-  const labels = new Map(cells.map((cell) => [cell, size === 1 ? labelOf(cell) : labelOfMany(cell)]));
+  const labels = new Map(cells.map((cell) => [cell, size === 1 ? labelOf(cell, clock) : labelOfMany(cell)]));
   const last = cells.at(-1);
   const labelRoom = last === undefined ? 0 : gridRoom - cells.length * sizeOf(cellOf(last, ""));
   const sizes = [...labels.values()].map(writtenSize);
@@ -74,7 +80,8 @@ export function gridPart(
   return html`<section aria-labelledby="grid-title" id="pool">
     <h2 id="grid-title">Pool ${formatPool(pool)}</h2>
     <p class="hint">
-      ${size === 1 ? "One cell a worker ID" : `${grouped(size)} worker IDs a cell`}<span class="keys"
+      ${size === 1 ? "One cell a worker ID" : `${grouped(size)} worker IDs a cell`}${size === 1 && overdue.count > 0 && "; a framed one is overdue"}<span
+        class="keys"
         >; arrows move, Enter opens</span
       >
     </p>
@@ -96,19 +103,21 @@ function holds({ first, last }: Cell, workerId: number | undefined): boolean {
   return workerId !== undefined && workerId >= first && workerId <= last;
 }
 
-function looks({ first, last, counts }: Cell): string {
+function looks({ first, last, counts, record }: Cell, clock: number): string {
   const size = last - first + 1;
   const taken = takenOf(counts);
   const state = mainState(counts);
+  if (record !== undefined && isOverdue(record, clock)) return `${state} overdue`;
   return size === 1 || taken === 0 ? state : `${state} fill-${Math.max(1, Math.round((taken / size) * steps))}`;
 }
 
-function labelOf({ first, record }: Cell): string {
+function labelOf({ first, record }: Cell, clock: number): string {
   if (record === undefined) return `${first}, never used`;
   const { state, holder, pinned } = record;
+  const late = isOverdue(record, clock) ? ", overdue" : "";
   const name =
     holder === undefined ? "" : `, ${state === "live" ? "" : "last "}${isolated(holder.host)} (${isolated(holder.ip)})`;
-  return `${first}, ${state}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
+  return `${first}, ${state}${late}${name}${pinned === undefined ? "" : `, pinned: ${isolated(pinned)}`}`;
 }
 
 function labelOfMany({ first, last, counts }: Cell): string {
@@ -143,12 +152,10 @@ export function holdersPart(picture: Picture, address: PageLink, after: number, 
   </section>`;
 }
 
-function holderRow(
-  { workerId, holder, claimedAt, until, fence, pinned }: WorkerRecord,
-  clock: number,
-  address: PageLink,
-): Html {
-  return html`<tr id="w${workerId}">
+function holderRow(record: WorkerRecord, clock: number, address: PageLink): Html {
+  const { workerId, holder, claimedAt, until, fence, pinned } = record;
+  const isLate = isOverdue(record, clock);
+  return html`<tr id="w${workerId}" ${isLate && html` class="overdue"`}>
     <th scope="row">
       <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
     </th>
@@ -156,7 +163,7 @@ function holderRow(
       ${holder && who(holder)}${pinned !== undefined && html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
     </td>
     <td class="number">${claimedAt !== undefined && span(clock - claimedAt)}</td>
-    <td class="number">${left(until, clock)}</td>
+    <td class="number">${left(until, clock)}${isLate && html` <b class="overdue">overdue</b>`}</td>
     <td class="number wide">${fence}</td>
   </tr>`;
 }

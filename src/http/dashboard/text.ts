@@ -59,6 +59,6 @@ export function isolated(text: string): string {
 /** The host, address and process of a holder. */
 export function who({ host, ip, pid, instance }: HolderLabel): Html {
   const rest = [ip, `pid ${pid}`, instance].filter((part) => part !== "" && part !== host);
-  return html`<bdi class="host">${host}</bdi>
+  return html`<bdi class="host" title="${host}">${host}</bdi>
     <span class="sub">${rest.map((part, i) => html`${i === 0 ? "" : " · "}<bdi>${part}</bdi>`)}</span>`;
 }

@@ -33,25 +33,28 @@ export interface ClaimReports {
 /** The problems of a namespace, the worst first. */
 export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {}): readonly Alarm[] {
   const { quarantine = picture && quarantineOf(picture), refused } = known;
+  // What a quarantine refuses is told with it.
+  const others = quarantine !== undefined && refused?.last.code === "QUARANTINE" ? undefined : refused;
   return [
     quarantine && quarantined(quarantine),
     picture && full(picture),
-    refused && refusals(refused),
+    others && refusals(others),
     picture && overdueIn(picture),
   ].filter((each) => each !== undefined);
 }
 
-function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
+/** The quarantine of the namespace, as far as its registry tells of it. */
+export function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const { quarantineUntil: until = 0, quarantineEnd = until } = info;
   if (until <= clock) return undefined;
   const { era = "" } = info;
   if (isSealed({ opensAt: until }))
-    return { until, message: "An operator removes the namespace: it grants and renews nothing." };
+    return { until, message: "An operator removes the namespace. It grants and renews nothing." };
   const message = isOfRemoved({ era, opensAt: until })
     ? "A namespace of this name was removed, and the windows that it granted have not all passed."
     : until < quarantineEnd
       ? "An operator ended the quarantine."
-      : "The registry may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied): it grants and renews nothing until they have passed. `snowlease quarantine` shows the command that ends this earlier.";
+      : "The registry may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied). It grants and renews nothing until they have passed. `snowlease quarantine` shows the command that ends this earlier.";
   return { until, message };
 }
 

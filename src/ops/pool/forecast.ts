@@ -119,6 +119,15 @@ export function forecastText(forecast: PoolForecast | undefined, now: number): s
   return `Full in about ${roughly(fullAt - now)}, on ${timeText(fullAt).slice(0, 10)}, at the present growth: ${then}.`;
 }
 
+/** The same in a few words; undefined where there is none. */
+export function briefForecast(forecast: PoolForecast | undefined, now: number): string | undefined {
+  if (forecast === undefined) return undefined;
+  const { fullAt } = forecast;
+  if (fullAt === undefined) return "not growing";
+  if (fullAt - now > horizon) return "enough for over 10 years";
+  return `full in about ${roughly(fullAt - now)}`;
+}
+
 /** How long a layout lasts. @param now Unix ms. */
 export function layoutEnd(
   { fingerprint, endOfLife, wrap }: Layout,
