@@ -22,6 +22,8 @@ function start() {
   takeClock();
   setUpGrid();
   setUpPause();
+  // On a phone, what an operator needs less often opens at a tap.
+  if (matchMedia("(width < 40rem)").matches) for (const part of document.querySelectorAll("details")) part.open = false;
   listen();
   setInterval(countDown, 1000);
   plan(every);
@@ -86,7 +88,7 @@ function say(id, text) {
 }
 
 /** What the script itself has set, which the daemon knows nothing of. */
-const own = new Set(["role", "tabindex", "hidden", "aria-pressed"]);
+const own = new Set(["role", "tabindex", "hidden", "aria-pressed", "open"]);
 
 /** Makes one element like another, and leaves alone what is equal already: focus, selection and what was typed stay. */
 function merge(old, next) {

@@ -199,6 +199,27 @@ describe.skipIf(chromiumMissing !== undefined)(chromiumMissing ?? "the dashboard
     }
   }, 180_000);
 
+  test("is, with 300 holders on a phone, a page of 2,000 px: holders before what is counted, each in one line", async () => {
+    for (let i = 4; i < 300; i++) await claim(i % 9 === 0 ? `${longName}${i}` : `web-${i}`);
+    const { page, wrong } = await open("/?namespace=orders", { viewport: { width: 390, height: 844 } });
+    expect(await page.evaluate("document.documentElement.scrollHeight")).toBeLessThanOrEqual(2000);
+    expect(await sidewaysScroll(page)).toBe(0);
+    const top = async (selector: string): Promise<number> => (await page.locator(selector).boundingBox())?.y ?? 0;
+    expect(await top("#holders")).toBeLessThan(await top("#counts"));
+    const heights = "Array.from(document.querySelectorAll('#holders tbody tr'), (row) => Math.round(row.offsetHeight))";
+    expect(new Set(await page.evaluate<number[]>(heights)).size).toBe(1);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole("link", { name: "Next 20" }).click();
+    await page.getByText(/^21 to 40 of \d+$/).waitFor();
+    await page.getByLabel("Host, address or worker ID").fill("web-299");
+    await page.getByRole("button", { name: "List" }).click();
+    await page.getByText("1 to 1 of 1").waitFor();
+    expect(await page.locator("#holders .host").allInnerTexts()).toEqual(["web-299"]);
+    await page.getByText("Outlook").click();
+    await page.getByText("No forecast").waitFor();
+    expect(wrong).toEqual([]);
+  });
+
   test("is read without a script: links and forms lead everywhere", async () => {
     const { page } = await open("/?namespace=orders", { javaScriptEnabled: false });
     await page.getByRole("link", { name: "Worker 0", exact: true }).click();

@@ -148,7 +148,46 @@ describe("the page", () => {
     expect((await send("GET", "/?namespace=NO")).status).toBe(400);
   });
 
-  test("has, of a large pool, 512 cells and at most 100 holders, however many there are, and leads to all of them", async () => {
+  test("lists holders as they are asked for, in pages, and leads to all of them", async () => {
+    const { send, claim, clock, registry } = makeDashboard();
+    for (const [i, host] of ["web-10", "web-9", "db-1", "Web-2"].entries()) {
+      await claim("orders", { host, ip: `192.0.2.${9 - i}`, instance: i === 2 ? "blue" : "" });
+      await clock.advance(1000);
+    }
+    await claim("orders", { host: "late" }, { window: 3000 });
+    await registry.pin("orders", 700, "kept for Java");
+    await clock.advance(2200);
+    const listed = async (query: string): Promise<string[]> => {
+      const { text } = await send("GET", `/?namespace=orders&${query}`);
+      const list = text.slice(text.indexOf('id="holders"'), text.indexOf('class="side"'));
+      return Array.from(list.matchAll(/<tr id="w(\d+)"/g), ([, id = ""]) => id);
+    };
+    expect(await listed("")).toEqual(["0", "1", "2", "3", "4"]);
+    expect(await listed("find=WEB")).toEqual(["0", "1", "3"]);
+    expect(await listed("find=192.0.2.7")).toEqual(["2"]);
+    expect(await listed("find=blue")).toEqual(["2"]);
+    expect(await listed("find=3")).toEqual(["3"]);
+    expect(await listed("find=%3Cscript%3E")).toEqual([]);
+    expect(await listed("sort=host")).toEqual(["2", "4", "3", "1", "0"]);
+    expect(await listed("sort=address")).toEqual(["4", "3", "2", "1", "0"]);
+    expect(await listed("sort=ends")).toEqual(["4", "0", "1", "2", "3"]);
+    expect(await listed("sort=newest&find=web")).toEqual(["3", "1", "0"]);
+    expect(await listed("show=overdue")).toEqual(["4"]);
+    expect(await listed("show=pinned&find=java")).toEqual(["700"]);
+    expect(await listed("show=all")).toEqual(["0", "1", "2", "3", "4", "700"]);
+    expect(await listed("show=none&sort=none&skip=99999")).toEqual(["4"]);
+    const { text } = await send("GET", "/?namespace=orders&find=web%26x&sort=host&worker=1");
+    expect(text).toContain("Nothing here matches.");
+    expect(text).toContain('value="web&amp;x"');
+    // What is opened leaves the list as it is.
+    expect(text).toContain('<a href="/?namespace=orders&amp;find=web%26x&amp;sort=host">Close</a>');
+    expect((await send("GET", `/?namespace=orders&find=${"x".repeat(300)}`)).text).toContain(
+      `value="${"x".repeat(200)}"`,
+    );
+    expect((await send("GET", "/?namespace=orders&skip=-1")).status).toBe(400);
+  });
+
+  test("has, of a large pool, 512 cells and 20 holders, however many there are, and leads to all of them", async () => {
     const { send, claim, registry } = makeDashboard();
     for (let i = 0; i < 1100; i++) await claim("big", { host: `h-${i}` }, { layout: "uid" });
     const listed: number[] = [];
@@ -157,9 +196,9 @@ describe("the page", () => {
       const { text } = await send("GET", path);
       expect(cells(text).length).toBe(512);
       const rows = Array.from(text.matchAll(/<tr id="w(\d+)"/g), ([, id]) => Number(id));
-      expect(rows.length).toBeLessThanOrEqual(100);
+      expect(rows.length).toBeLessThanOrEqual(20);
       listed.push(...rows);
-      path = /href="(\/\?[^"]*after=\d+)#holders"/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
+      path = /href="(\/\?[^"]*skip=\d+)#holders">Next/.exec(text)?.[1]?.replaceAll("&amp;", "&") ?? "";
     }
     expect(listed).toEqual(Array.from({ length: 1000 }, (_, i) => i));
     const { text } = await send("GET", "/?namespace=big&from=1000");
@@ -264,8 +303,11 @@ describe("the page", () => {
     await clock.advance(28_000);
     const { text } = await send("GET", "/?namespace=small");
     expect(healthIn(text).facts).toContain("warn Overdue renewals 1 of 32");
-    expect(text).toMatch(/<tr id="w31"\s+class="overdue">.*?late<\/bdi>.*?<b class="overdue">overdue<\/b>/s);
-    expect(text.match(/<tr id="w\d+"[^>]*class="overdue"/g)).toHaveLength(1);
+    expect((await send("GET", "/?namespace=small&sort=ends")).text).toMatch(
+      /<tr id="w31"\s+class="overdue">.*?late<\/bdi>.*?<b class="overdue">overdue<\/b>/s,
+    );
+    const { text: overdue } = await send("GET", "/?namespace=small&show=overdue");
+    expect(overdue.match(/<tr id="w\d+"[^>]*class="overdue"/g)).toHaveLength(1);
     expect(cells(text)[31]).toMatch(/^31, live, overdue, /);
 
     broken = true;

@@ -24,7 +24,8 @@ import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { headerPart } from "./header.ts";
 import { alarmsPart, healthPart, notice, page, signInPart } from "./page.ts";
-import { type PageLink, countsPart, gridPart, holdersPart, workersPart } from "./pool.ts";
+import { holdersPart, readHoldersQuery, writtenHoldersQuery } from "./holders.ts";
+import { type PageLink, countsPart, gridPart, workersPart } from "./pool.ts";
 import { leastRoom, pageRoom, plain, sizeOf } from "./room.ts";
 import { SignIns } from "./sign-ins.ts";
 import { askPart, eventsPart, outlookPart } from "./side.ts";
@@ -165,7 +166,10 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const { namespace } = picture;
     const entries = journal.after(namespace, "").entries.slice(-eventsShown);
     const at = asked.at === undefined ? undefined : String(asked.at);
-    const details = await detailsOf(picture, asked, address).catch((cause: unknown) => {
+    const query = readHoldersQuery(asked);
+    // The list stays as it is beside what is opened; not from the grid, whose many addresses are to be short.
+    const beside: PageLink = (more) => address({ ...writtenHoldersQuery(query), ...more });
+    const details = await detailsOf(picture, asked, beside).catch((cause: unknown) => {
       const { code, message } = asSnowleaseError(cause);
       return html`<section class="detail" id="detail">
         <h2 tabindex="-1">No answer</h2>
@@ -177,8 +181,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
     return html`${upper}
       <div class="columns" id="columns">
-        <div>${side}</div>
-        <div>${holdersPart(picture, address, asked.after ?? -1, room)}</div>
+        <div>${holdersPart(picture, { query, address, beside, room })}</div>
+        <div class="side">${side}</div>
       </div>`;
   }
 
@@ -297,7 +301,7 @@ function absentPart(namespace: string, unknown: boolean): Html {
 
 function addressesIn(namespace: string): PageLink {
   return (query) => {
-    const asked = Object.entries(query).map(([name, value]) => `&${name}=${value}`);
+    const asked = Object.entries(query).map(([name, value]) => `&${name}=${encodeURIComponent(value)}`);
     return `/?namespace=${namespace}${asked.join("")}`;
   };
 }
@@ -325,8 +329,11 @@ function readAsked(query: URLSearchParams) {
     worker: integer("worker"),
     /** Worker IDs from this one on, to the end of its cell. */
     from: integer("from"),
-    /** Holders behind this worker ID. */
-    after: integer("after"),
+    /** What the list of holders shows. */
+    find: text("find")?.slice(0, longestId),
+    show: text("show"),
+    sort: text("sort"),
+    skip: integer("skip"),
     /** An ID to explain, and a time near its making. */
     id: text("id")?.slice(0, longestId),
     at: integer("at"),

@@ -11,14 +11,13 @@ import { type Html, isolated, left, span, stateNames, states, when, who } from "
 
 /** Cells of a row; a wide window has two rows on a line. */
 const columns = 32;
-const holdersAPage = 100;
 /** How long the labels of cells may be, bytes: the first of these with which all of them fit. */
 const labelLengths = [160, 80, 44, 24] as const;
 /** In how many steps a cell of many worker IDs is filled. */
 const steps = 8;
 
 /** Addresses within the dashboard. */
-export type PageLink = (query: Readonly<Record<string, number>>) => string;
+export type PageLink = (query: Readonly<Record<string, number | string>>) => string;
 
 /** How many worker IDs are in each state: also the legend of the grid. */
 export function countsPart({ counts, pool, read }: Picture): Html {
@@ -123,49 +122,6 @@ function labelOf({ first, record }: Cell, clock: number): string {
 function labelOfMany({ first, last, counts }: Cell): string {
   const there = stateNames.filter((state) => counts[state] > 0);
   return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
-}
-
-/** The present holders, as a page of at most `room` bytes. */
-export function holdersPart(picture: Picture, address: PageLink, after: number, room: number): Html {
-  const { holders, counts, clock } = picture;
-  const rest = holders.filter(({ workerId }) => workerId > after);
-  const asked = rest.slice(0, holdersAPage);
-  const { shown: page, pieces } = fitting(asked, room, (holder) => holderRow(holder, clock, address));
-  const last = page.at(-1)?.workerId ?? 0;
-  const more = rest.length > page.length;
-  const start = holders.length - rest.length;
-  const unlisted = counts.live - holders.length;
-  const all = grouped(Math.max(counts.live, holders.length));
-  const listed = page.length > 0 && `${grouped(start + 1)} to ${grouped(start + page.length)} of ${all}`;
-  return html`<section aria-labelledby="holders-title" id="holders">
-    <h2 id="holders-title">Holders <span class="sub">${listed}</span></h2>
-    ${
-      page.length === 0
-        ? html`<p class="empty">No worker ID${after < 0 ? "" : " behind this one"} is held.</p>`
-        : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Fence")
-    }
-    <p class="pages">
-      ${after >= 0 && html`<a href="${address({})}#holders">First page</a> `}
-      ${more && html`<a href="${address({ after: last })}#holders">Next ${Math.min(holdersAPage, rest.length - page.length)}</a>`}
-      ${!more && unlisted > 0 && picture.read === 1 && html`<span class="sub">and ${grouped(unlisted)} more; open a cell of the grid to see those in it.</span>`}
-    </p>
-  </section>`;
-}
-
-function holderRow(record: WorkerRecord, clock: number, address: PageLink): Html {
-  const { workerId, holder, claimedAt, until, fence, pinned } = record;
-  const isLate = isOverdue(record, clock);
-  return html`<tr id="w${workerId}" ${isLate && html` class="overdue"`}>
-    <th scope="row">
-      <a href="${address({ worker: workerId })}#detail" aria-label="Worker ${workerId}">${workerId}</a>
-    </th>
-    <td>
-      ${holder && who(holder)}${pinned !== undefined && html` <span class="note">pinned: <bdi>${pinned}</bdi></span>`}
-    </td>
-    <td class="number">${claimedAt !== undefined && span(clock - claimedAt)}</td>
-    <td class="number">${left(until, clock)}${isLate && html` <b class="overdue">overdue</b>`}</td>
-    <td class="number wide">${fence}</td>
-  </tr>`;
 }
 
 /** The worker IDs of a cell that stands for many. `more`: there are others behind these. */

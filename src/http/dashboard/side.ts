@@ -61,20 +61,22 @@ export function askPart(
 export function outlookPart({ forecast, clock, layout, info, offset, latency, durability, read }: Picture): Html {
   const end = layoutEnd(layout, clock);
   return html`<section aria-labelledby="outlook-title" id="outlook">
-    <h2 id="outlook-title">Outlook</h2>
-    <dl class="prose">
-      <dt>Pool</dt>
-      <dd>${read < 1 ? "No forecast before the whole pool was read." : forecastText(forecast, clock)}</dd>
-      <dt>Layout</dt>
-      <dd class="${end.status}">${end.detail}</dd>
-      <dt>Clocks</dt>
-      <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
-        This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${lengthText(info.maxClockSkew)} is
-        tolerated.
-      </dd>
-      <dt>Durability</dt>
-      <dd>${durability}</dd>
-    </dl>
+    <details open>
+      <summary><h2 id="outlook-title">Outlook</h2></summary>
+      <dl class="prose">
+        <dt>Pool</dt>
+        <dd>${read < 1 ? "No forecast before the whole pool was read." : forecastText(forecast, clock)}</dd>
+        <dt>Layout</dt>
+        <dd class="${end.status}">${end.detail}</dd>
+        <dt>Clocks</dt>
+        <dd class="${Math.abs(offset) > info.maxClockSkew ? "fail" : "ok"}">
+          This daemon’s clock is ${clockText(offset, latency)} the registry’s; up to ${lengthText(info.maxClockSkew)} is
+          tolerated.
+        </dd>
+        <dt>Durability</dt>
+        <dd>${durability}</dd>
+      </dl>
+    </details>
   </section>`;
 }
 
@@ -92,14 +94,18 @@ export function eventsPart(entries: readonly JournalEntry[], clock: number, addr
     ({ number, event }) => html`<li id="e${number}">${recently(event.at, clock)} ${eventText(event, address)}</li>`,
   );
   return html`<section aria-labelledby="events-title" id="events">
-    <h2 id="events-title">Events <span class="sub">as this daemon sees them</span></h2>
-    ${
-      entries.length === 0
-        ? html`<p class="empty">Nothing happened yet.</p>`
-        : html`<ol>
-            ${pieces}
-          </ol>`
-    }
+    <details open>
+      <summary>
+        <h2 id="events-title">Events <span class="sub">as this daemon sees them</span></h2>
+      </summary>
+      ${
+        entries.length === 0
+          ? html`<p class="empty">Nothing happened yet.</p>`
+          : html`<ol>
+              ${pieces}
+            </ol>`
+      }
+    </details>
   </section>`;
 }
 
