@@ -74,7 +74,7 @@ describe("the page", () => {
     expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
     expect(policy).toContain("frame-ancestors 'none'");
     expect(policy).not.toMatch(/unsafe|data:|https?:|\*/);
-    expect(text).not.toMatch(/ (?:style|on\w+)=|javascript:|<style|https?:\/\/(?!HOST:PORT)/i);
+    expect(text).not.toMatch(/ (?:style|on\w+)=|javascript:|<style|https?:\/\/(?!HOST:PORT|localhost --namespace)/i);
     const paths = Array.from(text.matchAll(/(?:src|href)="(\/dashboard\.[^"]*)"/g), ([, path = ""]) => path);
     expect(new Set(paths.map((path) => path.replace(/\?.*/, "")))).toEqual(
       new Set(readdirSync(new URL("../../web/", import.meta.url)).map((name) => `/${name}`)),
@@ -374,6 +374,32 @@ describe("the page", () => {
     expect(await alarm()).toContain(`An operator ended the quarantine. It grants again at ${at(quarantineUntil)}.`);
     await clock.advance(quarantineUntil - clock.now());
     expect(await alarm()).toBe("");
+  });
+
+  test("shows the commands that change what is looked at, with what they do", async () => {
+    const { send, claim, clock, registry } = makeDashboard();
+    await claim("orders");
+    await registry.pin("orders", 5, "kept");
+    const at = "--registry http://localhost --namespace orders";
+    const commands = async (query: string): Promise<string[]> => {
+      const { text } = await send("GET", `/?namespace=orders&${query}`);
+      const lists = text.match(/<ul class="commands">.*?<\/ul>/gs)?.join("") ?? "";
+      expect(lists.match(/<span class="sub">[A-Z][^<]*\.<\/span>/g)?.length).toBe(lists.match(/<code>/g)?.length);
+      return Array.from(lists.matchAll(/<code>(.*?)<\/code>/gs), ([, command = ""]) => command);
+    };
+    const pin = (workerId: number): string => `snowlease pin ${workerId} ${at} --reason &quot;WHY&quot;`;
+    expect(await commands("")).toEqual([]);
+    expect(await commands("worker=0")).toEqual([`snowlease release 0 ${at} --force`, pin(0)]);
+    expect(await commands("worker=5")).toEqual([`snowlease unpin 5 ${at}`]);
+    expect(await commands("worker=6")).toEqual([pin(6)]);
+    await beginQuarantine(registry, "orders", clock.now);
+    await clock.advance(1000);
+    const { era = "" } = (await registry.describe("orders")) ?? {};
+    expect(await commands("")).toEqual([`snowlease quarantine end ${at} --era ${era} --i-know`]);
+    const { quarantineUntil = 0 } = (await registry.endQuarantine?.({ namespace: "orders", era })) ?? {};
+    await clock.advance(1000);
+    expect(quarantineUntil).toBeGreaterThan(clock.now());
+    expect(await commands("")).toEqual([]);
   });
 
   test("tells why a lease was lost", async () => {

@@ -22,6 +22,7 @@ import type { PageRoute } from "../routes/route.ts";
 import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
+import { commandsFor, endingPart } from "./commands.ts";
 import { headerPart } from "./header.ts";
 import { alarmsPart, healthPart, notice, page, signInPart } from "./page.ts";
 import { holdersPart, readHoldersQuery, writtenHoldersQuery } from "./holders.ts";
@@ -54,7 +55,10 @@ export interface Dashboard {
 }
 
 /** What the address of a page asks for. */
-type PageQuery = ReturnType<typeof readAsked>;
+type PageQuery = ReturnType<typeof readAsked> & {
+  /** As the browser names this daemon. */
+  readonly origin: string;
+};
 
 const defaultNamespace = "default";
 const unknownToken = "That is no token which this daemon knows; try another.";
@@ -123,7 +127,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 
   async function show(request: ApiRequest): Promise<AnswerParts> {
-    const asked = readAsked(new URL(request.url).searchParams);
+    const { origin, searchParams } = new URL(request.url);
+    const asked = { ...readAsked(searchParams), origin };
     const listed = [...new Set([...namespaces(), defaultNamespace])]
       .filter((name) => mayRead(request, name))
       .toSorted();
@@ -141,7 +146,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const known = { refused: refusals.of(namespace), quarantine };
     const health = picture && healthPart(healthOf(picture, { problem, ...known }), picture.clock);
     const notices = html`${health} ${problem && notice("fail", problem.code, problem.message)}
-    ${alarmsPart(alarmsOf(picture, known))}`;
+    ${alarmsPart(alarmsOf(picture, known))}${picture && endingPart(picture, origin)}`;
     const main = html`<main
       id="main"
       class="${problem !== undefined && picture !== undefined ? "stale" : ""}"
@@ -187,6 +192,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
   }
 
   async function detailsOf(picture: Picture, asked: PageQuery, address: PageLink): Promise<Html | string> {
+    const { origin } = asked;
     const { namespace, layout, pool, cellSize, clock } = picture;
     const { id, at, worker, from } = asked;
     if (id !== undefined) return explanationPart(await explain(registry, namespace, id.trim(), { at }), address);
@@ -196,7 +202,8 @@ export function createDashboard(options: DashboardOptions): Dashboard {
         registry.worker(namespace, worker),
         registry.history(namespace, worker, { limit: historyShown }),
       ]);
-      return workerPart(worker, record, history, clock, address);
+      const commands = commandsFor(worker, record, { registry: origin, namespace });
+      return workerPart(worker, { record, history, commands }, clock, address);
     }
     if (from === undefined || from < pool.first || from > pool.last) return "";
     const last = Math.min(pool.last, from - ((from - pool.first) % cellSize) + cellSize - 1);

@@ -6,11 +6,18 @@ import { listPart } from "./page.ts";
 import { detailRoom, fitting } from "./room.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
-/** One worker ID and its holders. `history`: oldest first. */
+/** One worker ID and its holders. `history`: oldest first; `commands`: what can be done about it. */
 export function workerPart(
   workerId: number,
-  record: WorkerRecord | undefined,
-  history: readonly HistoryRow[],
+  {
+    record,
+    history,
+    commands,
+  }: {
+    readonly record: WorkerRecord | undefined;
+    readonly history: readonly HistoryRow[];
+    readonly commands: Html;
+  },
   clock: number,
   address: PageLink,
 ): Html {
@@ -21,6 +28,7 @@ export function workerPart(
         ? html`<p class="empty">It was never used.</p>`
         : html`<div class="pair">${factsOf(record, clock)}${history.length > 0 && historyOf(history, clock)}</div>`
     }
+    ${commands}
     <p class="pages"><a href="${address({})}">Close</a></p>
   </section>`;
 }

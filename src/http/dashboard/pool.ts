@@ -7,7 +7,7 @@ import { isOverdue, mainState, type PoolState, takenOf } from "../../ops/pool/po
 import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { listPart } from "./page.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
-import { type Html, isolated, left, span, stateNames, states, when, who } from "./text.ts";
+import { type Html, isolated, left, stateNames, states, when, who } from "./text.ts";
 
 /** Cells of a row; a wide window has two rows on a line. */
 const columns = 32;
