@@ -22,3 +22,6 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   verify: async () => (await import("./commands/verify.ts")).verify,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,
 };
+
+/** Those that a new user needs first: to make IDs, run a program, serve a registry, look and check. */
+export const firstCommands: readonly string[] = ["id", "exec", "daemon", "workers", "doctor"];

@@ -5,9 +5,9 @@ import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config/options.ts";
 import { flagShape, type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
-import { commands } from "./commands.ts";
-import { errorLine, exitCodeOf, warningLine } from "./exit-codes.ts";
-import { commonFlags, helpFor, overview } from "./terminal/help.ts";
+import { commands, firstCommands } from "./commands.ts";
+import { errorLine, exitCodeOf, exitCodes, warningLine } from "./exit-codes.ts";
+import { commonFlags, firstSteps, helpFor, overview } from "./terminal/help.ts";
 import { Output } from "./terminal/output.ts";
 
 // A closed stderr must not crash the command.
@@ -23,14 +23,21 @@ const exitCode = await main(process.argv.slice(2)).catch(report);
 process.exit(await output.end().then(() => exitCode, report));
 
 async function main(args: readonly string[]): Promise<number> {
-  // As other programs have it: `help COMMAND`.
-  if (args[0] === "help") return main(args.length === 1 ? ["--help"] : [...args.slice(1), "--help"]);
   const [name, ...rest] = args;
   if (name === "--version" || name === "-v" || name === "-V") return print(version());
-  if (name === "--help" || name === "-h") {
-    return print(overview(await Promise.all(Object.values(commands).map((load) => load()))));
+  if (name === undefined) {
+    const names = Object.keys(commands);
+    await output.line(firstSteps(await loaded(names.filter((known) => firstCommands.includes(known))), names.length));
+    // A script or a service that lost its command must not take this for success.
+    return exitCodes.CONFIG_INVALID;
   }
-  const load = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (isHelp(name)) {
+    const topic = rest.find((word) => !isHelp(word));
+    // Alone: what stands behind the command, as in `help migrate plan`, must not become its operands.
+    if (topic !== undefined) return main([topic, "--help"]);
+    return print(overview(await loaded(Object.keys(commands))));
+  }
+  const load = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (load === undefined) throw unknownCommand(name);
   // A registry's URL may hold a password, and every user of this host can read the arguments of a process.
   process.title = `snowlease ${name}`;
@@ -38,6 +45,15 @@ async function main(args: readonly string[]): Promise<number> {
   const { flags, operands } = readArguments(command, rest, await flagsOf(command));
   if (flags.has("help")) return print(helpFor(command, await settingsOf(command)));
   return (await command.run({ flags, operands, output, json: flags.has("json") })) ?? 0;
+}
+
+function loaded(names: readonly string[]): Promise<CliCommand[]> {
+  return Promise.all(names.flatMap((name) => commands[name]?.() ?? []));
+}
+
+/** As other programs have it, `help COMMAND` is `COMMAND --help`. */
+function isHelp(word: string): boolean {
+  return ["help", "--help", "-h"].includes(word);
 }
 
 /** The options of config.ts that a command takes. */
@@ -69,13 +85,10 @@ function report(error: unknown): number {
   return exitCodeOf(error);
 }
 
-function unknownCommand(name: string | undefined): SnowleaseError {
+function unknownCommand(name: string): SnowleaseError {
   const names = Object.keys(commands);
-  const got = name === undefined ? "nothing" : shown(name);
-  const close = names.find(
-    (known) => name?.startsWith(known) === true || ((name?.length ?? 0) > 1 && known.startsWith(name ?? "")),
-  );
-  const meant = didYouMean(name ?? "", names) ?? close;
+  const close = names.find((known) => name.startsWith(known) || (name.length > 1 && known.startsWith(name)));
+  const meant = didYouMean(name, names) ?? close;
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
-  return configInvalid(`Expected a command (${names.join(", ")}), got ${got}; ${advice}`);
+  return configInvalid(`Expected a command (${names.join(", ")}), got ${shown(name)}; ${advice}`);
 }

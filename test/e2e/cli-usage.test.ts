@@ -69,15 +69,33 @@ describe("help", () => {
     expect(await sandbox.read([flag])).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
+  test("no command: the ones to begin with, and how to see the rest; not a success, for scripts", async () => {
+    const { code, stdout, stderr } = await sandbox.run([]);
+    expect({ code, stderr }).toEqual({ code: exitCodes.CONFIG_INVALID, stderr: "" });
+    const listed = [...stdout.matchAll(/^ {2}(\w+) +[A-Z].*\.$/gm)].map(([, name]) => name);
+    expect(listed).toEqual(["id", "exec", "daemon", "workers", "doctor"]);
+    expect(stdout).toContain(`\`snowlease help\` lists all ${names.length} commands`);
+    expect(stdout.split("\n").every((line) => line.length <= 100)).toBe(true);
+    expect(sandbox.files()).toEqual([]);
+  });
+
   test("`help` and `help COMMAND` are `--help`", async () => {
-    expect(await sandbox.read(["help"])).toBe(await sandbox.read(["--help"]));
-    expect(await sandbox.read(["help", "exec"])).toBe(await sandbox.read(["exec", "--help"]));
+    const all = await sandbox.read(["--help"]);
+    for (const args of [["help"], ["-h"], ["help", "help"], ["--help", "-h"]])
+      expect(await sandbox.read(args)).toBe(all);
+    const one = await sandbox.read(["exec", "--help"]);
+    for (const word of ["help", "--help", "-h"]) expect(await sandbox.read([word, "exec"])).toBe(one);
+  });
+
+  test("`help exec PROGRAM` runs no program", async () => {
+    const help = await sandbox.read(["exec", "--help"]);
+    expect(await sandbox.read(["help", "exec", "touch", "made"])).toBe(help);
+    expect(sandbox.files()).toEqual([]);
   });
 });
 
 describe("what is wrong is told in one line, and nothing is created", () => {
   const cases: readonly (readonly [what: string, args: string[], message: RegExp])[] = [
-    ["no command", [], /Expected a command/],
     ["an unknown command", ["inspekt"], /did you mean `inspect`\?/],
     ["a command that is like none", ["frobnicate"], /see `snowlease --help`/],
     ["a property of every object as a command", ["constructor"], /Expected a command/],

@@ -9,12 +9,29 @@ const indent = "  ";
 /** Flags of every command; `--json` where it prints anything but its own news. */
 export const commonFlags: CommandFlags = { "--json": "Print JSON.", "-h, --help": "Print this help." };
 
+const purpose = "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.";
+const usage = "Usage: snowlease COMMAND [flags]";
+
+/** What `snowlease` alone prints. @param first those that a new user needs. @param count of all commands. */
+export function firstSteps(first: readonly Pick<CliCommand, "name" | "summary">[], count: number): string {
+  return [
+    purpose,
+    "",
+    usage,
+    "",
+    "Commands to begin with:",
+    ...listing(first.map(({ name, summary }) => [name, /^.*?\.(?= |$)/.exec(summary)?.[0] ?? summary])),
+    "",
+    `\`snowlease help\` lists all ${count} commands. \`snowlease help COMMAND\` explains one.`,
+  ].join("\n");
+}
+
 /** What `snowlease --help` prints. */
 export function overview(commands: readonly Pick<CliCommand, "name" | "summary">[]): string {
   return [
-    "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.",
+    purpose,
     "",
-    "Usage: snowlease COMMAND [flags]",
+    usage,
     "",
     ...listing(commands.map(({ name, summary }) => [name, summary])),
     "",
@@ -29,7 +46,7 @@ export function overview(commands: readonly Pick<CliCommand, "name" | "summary">
 /** What `snowlease COMMAND --help` prints: from the command's own flags and the options it takes. */
 export function helpFor(command: CliCommand, settings: readonly Option[]): string {
   const { name, summary, details = [], operands, examples, flags } = command;
-  const usage = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
+  const form = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
   const options = settings.map((option): HelpRow => [
     `${option.flag ?? ""} ${option.value ?? ""}`.trimEnd(),
     `${option.description} (${notes(option)})`.replaceAll("`", ""),
@@ -37,7 +54,7 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
   return [
     ...wrapped(summary),
     "",
-    `Usage: ${usage}`,
+    `Usage: ${form}`,
     ...details.flatMap((paragraph) => ["", ...wrapped(paragraph)]),
     "",
     "Flags:",
