@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { configInvalid, shown } from "../id/errors.ts";
-import { didYouMean } from "../id/did-you-mean.ts";
 import type { CliCommand, Invocation } from "./command.ts";
+import { flagsElsewhere, meantBy } from "./meant.ts";
 
 /** A flag for the parser. */
 export interface FlagShape {
@@ -67,7 +67,7 @@ function valueOf(
   if (flag === undefined) {
     if (/^-\d/.test(rawName)) refuse(command, `no negative number, got ${shown(rawName)}`);
     const names = known.map((flag) => flag.name);
-    const meant = didYouMean(name, names);
+    const meant = meantBy(name, names, flagsElsewhere);
     const advice = meant === undefined ? "" : `; did you mean \`--${meant}\`?`;
     return refuse(command, `known flags, got ${shown(rawName)}${advice}`);
   }

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
 import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
-import { didYouMean } from "../id/did-you-mean.ts";
 import type { Option } from "../config/options.ts";
 import { flagShape, type FlagShape, readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands, firstCommands } from "./commands.ts";
 import { errorLine, exitCodeOf, exitCodes, warningLine } from "./exit-codes.ts";
+import { commandsElsewhere, meantBy } from "./meant.ts";
 import { commonFlags, firstSteps, helpFor, overview } from "./terminal/help.ts";
 import { Output } from "./terminal/output.ts";
 
@@ -86,9 +86,9 @@ function report(error: unknown): number {
 }
 
 function unknownCommand(name: string): SnowleaseError {
-  const names = Object.keys(commands);
-  const close = names.find((known) => name.startsWith(known) || (name.length > 1 && known.startsWith(name)));
-  const meant = didYouMean(name, names) ?? close;
+  const isFlag = name.startsWith("-");
+  const known = isFlag ? ["--help", "--version"] : [...Object.keys(commands), "help", "--version"];
+  const meant = meantBy(name, known, commandsElsewhere);
   const advice = meant === undefined ? "see `snowlease --help`." : `did you mean \`${meant}\`?`;
-  return configInvalid(`Expected a command (${names.join(", ")}), got ${shown(name)}; ${advice}`);
+  return configInvalid(`Expected a command${isFlag ? " before its flags" : ""}, got ${shown(name)}; ${advice}`);
 }

@@ -97,14 +97,30 @@ describe("help", () => {
 describe("what is wrong is told in one line, and nothing is created", () => {
   const cases: readonly (readonly [what: string, args: string[], message: RegExp])[] = [
     ["an unknown command", ["inspekt"], /did you mean `inspect`\?/],
-    ["a command that is like none", ["frobnicate"], /see `snowlease --help`/],
+    [
+      "a command of other programs",
+      ["serve"],
+      /: Expected a command, got `serve` \(string\); did you mean `daemon`\?\n/,
+    ],
+    ["a misspelt command of other programs", ["statsu"], /did you mean `workers`\?/],
+    ["help, misspelt", ["hlep"], /did you mean `help`\?/],
+    ["the flag for help, misspelt", ["--hlep"], /before its flags, got `--hlep` \(string\); did you mean `--help`\?/],
+    ["a flag before the command", ["--registry", "memory:", "id"], /before its flags, got `--registry`/],
+    [
+      "a command that is like none",
+      ["frobnicate"],
+      /: Expected a command, got `\w+` \(string\); see `snowlease --help`/,
+    ],
     ["a property of every object as a command", ["constructor"], /Expected a command/],
     ["an unknown flag, near another", ["workers", "--stat", "live"], /did you mean `--state`\?/],
     ["an unknown flag, near an option", ["id", "--regsitry", "memory:"], /did you mean `--registry`\?/],
+    ["the beginning of a flag", ["workers", "--reg", "memory:"], /did you mean `--registry`\?/],
+    ["a flag of other programs", ["daemon", "--port", "7070"], /did you mean `--listen`\?/],
+    ["a flag of other programs, in short", ["daemon", "-p", "7070"], /did you mean `--listen`\?/],
     [
       "an unknown flag that is near none",
-      ["workers", "--reg", "memory:"],
-      /known flags, got `--reg` \(string\); see `snowlease/,
+      ["workers", "--color", "never"],
+      /known flags, got `--color` \(string\); see `snowlease/,
     ],
     ["an unknown short flag", ["id", "-x"], /`-x`/],
     ["a flag of another command", ["inspect", "--registry", "memory:", "1"], /known flags, got `--registry`/],
