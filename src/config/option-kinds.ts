@@ -109,11 +109,16 @@ export const ipAddress: Kind<string> = {
   read: (given) => (typeof given === "string" && isIP(given) !== 0 && !given.includes("%") ? given : undefined),
 };
 
+/** Where no other host can reach a server. */
+const loopback = "127.0.0.1";
+
 export const hostAndPort: Kind<{ host: string; port: number }> = {
-  value: "HOST:PORT",
-  rule: "to be HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+  value: "[HOST:]PORT",
+  rule: `to be a port from 0 to 65535, or HOST:PORT, such as ${loopback}:7070 or [::1]:7070`,
   read(given) {
-    const [, host = "", port = "65536"] = (typeof given === "string" && hostAndPortPattern.exec(given)) || [];
+    const isPort = typeof given === "number" || (typeof given === "string" && integerPattern.test(given));
+    const text = isPort ? `${loopback}:${given}` : given;
+    const [, host = "", port = "65536"] = (typeof text === "string" && hostAndPortPattern.exec(text)) || [];
     return Number(port) < 65_536 ? { host: host.replace(/^\[|\]$/g, ""), port: Number(port) } : undefined;
   },
 };
@@ -122,8 +127,8 @@ export const hostAndPort: Kind<{ host: string; port: number }> = {
 export type ListenPlace = { readonly host: string; readonly port: number } | { readonly socket: string };
 
 export const listenPlace: Kind<ListenPlace> = {
-  value: "HOST:PORT|PATH",
-  rule: "to be HOST:PORT, such as 127.0.0.1:7071, or the path of a socket, with a `/` in it",
+  value: "[HOST:]PORT|PATH",
+  rule: `to be a port from 0 to 65535, HOST:PORT, such as ${loopback}:7071, or the path of a socket, with a \`/\` in it`,
   read(given) {
     if (typeof given !== "string" || !given.includes("/")) return hostAndPort.read(given);
     const socket = path.read(given);

@@ -247,13 +247,13 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
   listen: daemon(
     kind.hostAndPort,
     "`127.0.0.1:7070`, or none where `socket` is given",
-    "The address and port on which the daemon listens. Port 0 takes a free port.",
+    "The address and port on which the daemon listens. A port alone means `127.0.0.1`. Port 0 takes a free port.",
   ),
   socket: daemon(kind.path, "none", "The Unix socket on which the daemon listens as well."),
   resp: daemon(
     kind.listenPlace,
     "none",
-    "Where the daemon also answers in the Redis protocol: an address, or the path of a Unix socket, with a `/` in it. `GET NAMESPACE` makes an ID.",
+    "Where the daemon also answers in the Redis protocol: an address and port, as for `listen`, or the path of a Unix socket, with a `/` in it. `GET NAMESPACE` makes an ID.",
   ),
   respIntegers: daemon(
     kind.truth,

@@ -52,6 +52,20 @@ describe("daemon", () => {
     },
   );
 
+  test("listens on 127.0.0.1 alone, where only a port is named; 0 is a free one", async () => {
+    const { daemon, news } = await serve("--listen", "0");
+    const { daemon: other, news: both } = await serve("--listen=0", "--resp=0");
+    for (const url of [news.url, both.url]) expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d+$/);
+    expect(both).toMatchObject({ resp: expect.stringMatching(/^redis:\/\/127\.0\.0\.1:[1-9]\d+$/) as string });
+    // A port that is in use shows on which address a second daemon would listen.
+    const { host, port } = new URL(news.url ?? "");
+    const refused = await sandbox.run(["daemon", "--registry", sandbox.registry, "--listen", port]);
+    const stderr = `snowlease: CONFIG_INVALID: Cannot listen on ${host}: it is in use; stop what listens there, or choose another.\n`;
+    expect(refused).toEqual({ code: 2, stdout: "", stderr });
+    await stop(other);
+    await stop(daemon);
+  });
+
   test("listens on a socket only, where only that is asked for", async () => {
     const socket = join(sandbox.work, "run", "snowlease.sock");
     const { daemon, news } = await serve("--socket", socket);

@@ -167,6 +167,11 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     ["a config file that is missing", ["id", "--config", "none.json"], /does not exist/],
     ["an address that is not loopback", ["daemon", "--registry", "memory:", "--listen", "0.0.0.0:0"], /127\.0\.0\.1/],
     ["a port that is none", ["daemon", "--registry", "memory:", "--listen", "127.0.0.1:70000"], /HOST:PORT/],
+    ...["99999", "-1", "", ":7070"].map((port): (typeof cases)[number] => [
+      `a port that is none: ${port}`,
+      ["daemon", "--registry", "memory:", "--listen", port],
+      /to be a port from 0 to 65535, or HOST:PORT, .*; correct --listen\./,
+    ]),
   ];
 
   test.each(cases)("%s", async (_, args, message) => {

@@ -421,6 +421,18 @@ describe("a bad value", () => {
     [{ options: { registry: "memory:?pool=x" } }, "correct `pool` in the registry URL from the option `registry`."],
     [{ flags: { listen: "localhost" } }, "correct --listen."],
     [{ flags: { listen: "[::1]:70000" } }, "correct --listen."],
+    ...["-1", "65536", "99999", "07070", "7070 ", "+7070", "7e3", ":7070", "a:", ""].map((listen): [Given, string] => [
+      { flags: { listen } },
+      "correct --listen.",
+    ]),
+    [
+      { env: { SNOWLEASE_LISTEN: "tcp" } },
+      "a port from 0 to 65535, or HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070, got",
+    ],
+    [
+      { flags: { resp: "70000" } },
+      "a port from 0 to 65535, HOST:PORT, such as 127.0.0.1:7071, or the path of a socket",
+    ],
     [{ flags: { config: "" }, cwd: "/" }, "correct --config."],
     [{ env: { SNOWLEASE_LEASE_SOCKET: "", SNOWLEASE_LEASE_NAMESPACE: "default" } }, "correct SNOWLEASE_LEASE_SOCKET."],
   ])("is refused with its source: %j", (given, source) => {
@@ -627,6 +639,18 @@ describe("a config file", () => {
     });
   });
 
+  it.each([
+    ["-1", "listen"],
+    ["7070.5", "listen"],
+    ["65536", "listen"],
+    ["[7070]", "listen"],
+    ["true", "resp"],
+  ])("takes no port that is %s", (value, option) => {
+    const path = written(`{"${option}": ${value}}`);
+    expect(refusal({ cwd: folder })).toContain(`Expected \`${option}\` to be a port from 0 to 65535`);
+    expect(refusal({ cwd: folder })).toContain(`correct \`${option}\` in ${path}.`);
+  });
+
   it.each<[string, string | Uint8Array, string]>([
     ["empty", "", "is not JSON"],
     ["cut off", '{\n  "maxWait": 1,\n', "is not JSON (line 3, column 1)"],
@@ -809,6 +833,14 @@ describe("the table of options", () => {
       registryFrom: "named",
       listen: { host: "0.0.0.0", port: 80 },
     });
+  });
+
+  it.each([0, 1, 7070, 65_535])("takes a port alone as one of 127.0.0.1: %d", (port) => {
+    const place = { host: "127.0.0.1", port };
+    expect(resolved({ flags: { listen: `${port}`, resp: `${port}` } })).toMatchObject({ listen: place, resp: place });
+    expect(resolved({ env: { SNOWLEASE_LISTEN: `${port}` } })).toMatchObject({ listen: place });
+    written(`{"listen": ${port}, "resp": ${port}}`);
+    expect(resolved({ cwd: folder })).toMatchObject({ listen: place, resp: place });
   });
 
   it("of one server is refused as a list, wherever it is given", () => {

@@ -15,11 +15,12 @@ export const daemon: CliCommand = {
   summary:
     "Serve a registry over HTTP, on TCP and Unix sockets, and IDs in the Redis protocol. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
   details: [
-    "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen HOST:0` takes a free port.",
+    "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen 0` takes a free port of 127.0.0.1.",
     "With `--tokens`, `--receipt-keys` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
   ],
   examples: [
     "snowlease daemon",
+    "snowlease daemon --listen 7071",
     "snowlease daemon --registry sqlite:/var/lib/snowlease/registry.db --socket /run/snowlease/daemon.sock --tokens /etc/snowlease/tokens",
   ],
   settings: "daemon",
