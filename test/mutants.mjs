@@ -619,7 +619,7 @@ export const mutants = [
   {
     name: "utf16-line-by-line",
     row: "a file of tokens and a plan that begin with a byte order mark",
-    file: "src/ops/audit/audit.ts",
+    file: "src/ops/audit/id-lines.ts",
     from: "if (isFirst && isUtf16(chunk)) throw inUtf16(name);",
     to: "",
   },

@@ -20,14 +20,16 @@ export interface Reading {
   readonly format?: EncodingName | undefined;
   /** A time near its making, Unix ms: for a layout whose timestamp wraps. */
   readonly at?: number | undefined;
+  /** The place to correct, for the message about a text that is no ID. Default: `the ID`. */
+  readonly from?: string | undefined;
 }
 
 /**
  * Takes an ID apart, without a registry.
  * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold, or a time is missing.
  */
-export function inspect(text: string, layout: Layout, { format, at }: Reading = {}): Inspection {
-  const { id, encoding } = withSource("the ID", () => decodeAny(text, format, layout.totalBits));
+export function inspect(text: string, layout: Layout, { format, at, from = "the ID" }: Reading = {}): Inspection {
+  const { id, encoding } = withSource(from, () => decodeAny(text, format, layout.totalBits));
   const isRounded = encoding === "decimal" && id > Number.MAX_SAFE_INTEGER && String(Number(id)) === String(id);
   return { id, format: encoding, parts: layout.decompose(id, at), ...(isRounded && { rounded: true }) };
 }

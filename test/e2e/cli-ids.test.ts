@@ -229,6 +229,81 @@ describe("explain", () => {
   });
 });
 
+describe("explain of several IDs", () => {
+  let made: string[];
+  let args: string[];
+  beforeEach(async () => {
+    made = (await ids("-n", "3")).trim().split("\n");
+    args = ["explain", "--registry", sandbox.registry];
+  });
+
+  function write(text: string): string[] {
+    writeFileSync(join(sandbox.work, "ids.txt"), text);
+    return [...args, "--file", "ids.txt"];
+  }
+
+  async function refusal(line: readonly string[], input?: string): Promise<string> {
+    const { code, stdout, stderr } = await sandbox.run(line, { input });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    return stderr;
+  }
+
+  test("prints a block each, and the same for a file and for stdin", async () => {
+    const text = await sandbox.read([...args, ...made]);
+    expect(text.split("\n\n").map((block) => block.split("\n")[0])).toEqual(made);
+    expect(text.match(/^ {2}held by/gm)).toHaveLength(3);
+    expect(await sandbox.read(write(`\ufeff${made.join("\r\n\r\n")}`))).toBe(text);
+    expect(await sandbox.read([...args, "--file", "-"], { input: `${made.join("\n")}\n` })).toBe(text);
+  });
+
+  test("is an array in JSON, also of one", async () => {
+    const [first = ""] = made;
+    const read = async (line: string[]): Promise<unknown> => JSON.parse(await sandbox.read([...line, "--json"]));
+    expect(await read(write(made.join("\n")))).toMatchObject(made.map((id) => ({ id, holders: [{ fence: 1 }] })));
+    expect(await read(write(first))).toEqual(await read([...args, first]));
+    expect(await read([...args, first])).toMatchObject([{ id: first }]);
+  });
+
+  test.each(["zzz!", "1 2", " 1", "9223372036854775808"])("tells the place of one that is none: %j", async (bad) => {
+    const [first = "", second = ""] = made;
+    const file = write(`${first}\n\n${bad}\n${second}\n`);
+    expect(await refusal(file)).toMatch(/^snowlease: CONFIG_INVALID: .*; correct line 3 of ids\.txt\.\n$/);
+    const input = `${first}\r\n${bad}`;
+    expect(await refusal([...args, "--file", "-", "--json"], input)).toMatch(/; correct line 2 of stdin\.\n$/);
+    expect(await refusal([...args, first, second, bad])).toMatch(/; correct argument 3\.\n$/);
+    expect(await refusal([...args, bad])).toMatch(/; correct the ID\.\n$/);
+  });
+
+  test("refuses a file without IDs, and one with too many", async () => {
+    for (const text of ["", "\n\r\n\n"]) {
+      expect(await refusal(write(text))).toMatch(
+        /: Expected IDs in `ids\.txt` \(string\), got none; name a file of IDs\.\n$/,
+      );
+    }
+    expect(await refusal([...args, "--file", "-"])).toContain("Expected IDs in `stdin` (string), got none;");
+    const many = `${made[0]}\n`.repeat(500_000);
+    expect(await refusal(write(many))).toMatch(
+      /: Expected up to 10000 IDs in `ids\.txt` .*, got more; .*`snowlease audit`/,
+    );
+    expect(await refusal(write("7".repeat(10_000_000)))).toMatch(/; correct line 1 of ids\.txt\.\n$/);
+    for (const [name, why] of [
+      ["none.txt", "it does not exist"],
+      [".", "it is a folder"],
+    ] as const) {
+      expect(await refusal([...args, "--file", name])).toContain(
+        `IDs cannot be read from \`${name}\` (string): ${why};`,
+      );
+    }
+  });
+
+  test("refuses a file beside arguments, and nothing", async () => {
+    expect(await refusal([...write("1"), "1"])).toMatch(
+      /got both \(`1` \(string\) and `ids\.txt` \(string\)\); leave one out/,
+    );
+    expect(await refusal(args)).toMatch(/ID… or `--file FILE`, got nothing; see `snowlease explain --help`\.\n$/);
+  });
+});
+
 describe("workers and release", () => {
   test("show a holder, and end its claim only by force", async () => {
     const holder = sandbox.start(["assign", "--registry", sandbox.registry, "--host", "alpha"]);

@@ -1,7 +1,7 @@
 import { fc } from "../support/fast-check.ts";
 import { describe, expect, test } from "vitest";
 import { type EncodingName, encodings } from "../../src/id/encodings.ts";
-import { IdLines, idOf } from "../../src/ops/audit/id-lines.ts";
+import { IdLines, idOf, textLines } from "../../src/ops/audit/id-lines.ts";
 
 type Read = readonly [line: number, what: bigint | "beyond" | "invalid"];
 
@@ -133,5 +133,44 @@ describe("lines of IDs", () => {
       [3, "beyond"],
       [4, "invalid"],
     ]);
+  });
+});
+
+describe("lines as texts", () => {
+  async function textsOf(bytes: Uint8Array, size: number): Promise<(readonly [number, string])[]> {
+    async function* chunks(): AsyncGenerator<Uint8Array> {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    }
+    const found: (readonly [number, string])[] = [];
+    for await (const { line, text } of textLines({ name: "ids.txt", chunks: chunks() })) found.push([line, text]);
+    return found;
+  }
+
+  test.each([1, 2, 3, 7, 1000])("are the same, however they are cut: every %d bytes", async (size) => {
+    const text = "\ufeff1\r\n\n 2 3\n\r\né\n4";
+    const lines = [
+      [1, "1"],
+      [3, " 2 3"],
+      [5, "é"],
+      [6, "4"],
+    ];
+    expect(await textsOf(Buffer.from(text), size)).toEqual(lines);
+    expect(await textsOf(Buffer.from(`${text}\n\n`), size)).toEqual(lines);
+  });
+
+  test("are cut short where they are longer than any ID", async () => {
+    for (const size of [1, 50, 1000]) {
+      const [first, second, ...more] = await textsOf(Buffer.from(`${"1".repeat(300)}\n2\n`), size);
+      expect([first?.[1].length, second, more]).toEqual([80, [2, "2"], []]);
+    }
+  });
+
+  test("are none in nothing, and refused in UTF-16", async () => {
+    expect(await textsOf(new Uint8Array(), 1)).toEqual([]);
+    expect(await textsOf(Buffer.from("\n\r\n"), 1)).toEqual([]);
+    await expect(textsOf(Buffer.from("\ufeff1\n", "utf16le"), 9)).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: "IDs cannot be read from `ids.txt` (string): it is UTF-16; save it as UTF-8.",
+    });
   });
 });

@@ -1,12 +1,11 @@
-import { accessSync, constants, createReadStream, fstatSync, statSync } from "node:fs";
 import type { Layout } from "../../id/layout.ts";
 import { presentNamespace } from "../../rule/namespace.ts";
 import { counted, timeText } from "../../id/errors.ts";
 import * as ops from "../../ops/audit/audit.ts";
 import { holderText } from "../../ops/explain.ts";
-import { type IdInput, unreadable } from "../../ops/audit/id-lines.ts";
 import type { CliCommand } from "../command.ts";
 import { printable } from "../../id/printable.ts";
+import { sourcesOf } from "../id-files.ts";
 import { linesOf } from "../terminal/output.ts";
 import { Progress } from "../terminal/progress.ts";
 import { registryConfig, registrySettings, storedLayout, withRegistry } from "../settings.ts";
@@ -14,7 +13,6 @@ import { formatNames, integerOf, nearFlag, timeOf, wordOf } from "../values.ts";
 
 const defaultLimit = 100;
 const mostFindings = 100_000;
-const chunkSize = 256 * 1024;
 
 export const audit: CliCommand = {
   name: "audit",
@@ -86,30 +84,6 @@ export const audit: CliCommand = {
     return totalOf(found) === 0 ? 0 : 1;
   },
 };
-
-/** The inputs, and their bytes where known. Refuses a missing file before any other is read. */
-function sourcesOf(paths: readonly string[]): { readonly sources: IdInput[]; readonly size?: number } {
-  const sources: IdInput[] = [];
-  let size = 0;
-  for (const path of paths) {
-    const name = path === "-" ? "stdin" : path;
-    try {
-      const found = path === "-" ? fstatSync(0) : statSync(path);
-      if (found.isDirectory()) throw Object.assign(new Error("it is a folder"), { code: "EISDIR" });
-      if (path !== "-") accessSync(path, constants.R_OK);
-      size = found.isFile() ? size + found.size : Number.NaN;
-    } catch (error) {
-      throw unreadable(name, error);
-    }
-    sources.push({ name, chunks: path === "-" ? process.stdin : bytesOf(path) });
-  }
-  return { sources, ...(size > 0 && { size }) };
-}
-
-/** Opened when its turn has come. */
-async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
-  yield* createReadStream(path, { highWaterMark: chunkSize });
-}
 
 function asJson(finding: ops.AuditFinding): object {
   return finding.kind === "invalid" ? finding : { ...finding, id: String(finding.id) };

@@ -1,40 +1,117 @@
 import type { EncodingName } from "../../id/encodings.ts";
-import { timeText } from "../../id/errors.ts";
-import { roundedNote } from "../../ops/inspect.ts";
+import { configInvalid, shown, timeText } from "../../id/errors.ts";
+import { Layout } from "../../id/layout.ts";
+import { presentNamespace } from "../../rule/namespace.ts";
+import type { Registry } from "../../rule/registry.ts";
+import { textLines } from "../../ops/audit/id-lines.ts";
+import { inspect, type Reading, roundedNote } from "../../ops/inspect.ts";
 import { endText, explain as explainId, type Explanation, holderText } from "../../ops/explain.ts";
 import { historyJson } from "../../api/codec.ts";
-import type { CliCommand } from "../command.ts";
+import type { CliCommand, Invocation } from "../command.ts";
 import { printable } from "../../id/printable.ts";
+import { sourcesOf } from "../id-files.ts";
 import { jsonList, linesOf } from "../terminal/output.ts";
+import { Progress } from "../terminal/progress.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { readingFlags, readingOf } from "../values.ts";
+
+/** Each ID takes some questions to the registry: a file of millions would keep it busy for hours. */
+const mostInFile = 10_000;
 
 export const explain: CliCommand = {
   name: "explain",
   summary: "Take IDs apart, and name the recorded holder of their worker ID at that time.",
   details: [
     "The registry keeps a claim for 30 days after the end of its window, and the last claim of each worker ID forever.",
+    "Prints a block for each ID, in the order given. JSON is an array, also for one ID. Where one text is no ID, it prints only an error, with the place of that text.",
   ],
   examples: [
     "snowlease explain 1278549019894743040",
     "snowlease explain --registry sqlite:/var/lib/snowlease/registry.db --json 1278549019894743040",
+    "snowlease explain --file ids.txt",
   ],
   settings: registrySettings,
-  flags: readingFlags,
-  operands: { name: "ID…", least: 1, most: Infinity },
+  flags: {
+    "--file FILE": `A file of IDs, one per line, up to ${mostInFile}. Empty lines are skipped. \`-\` is stdin.`,
+    ...readingFlags,
+  },
+  operands: { name: "[ID…]", least: 0, most: Infinity },
 
   async run(invocation) {
-    const { operands, output, json } = invocation;
+    const { output, json } = invocation;
     const reading = readingOf(invocation);
     const config = await registryConfig(invocation);
+    const { namespace } = config;
+    const ids = await idsOf(invocation);
     await withRegistry(config, async (registry) => {
-      const found: Explanation[] = [];
-      for (const text of operands) found.push(await explainId(registry, config.namespace, text, reading));
+      const layout = Layout.parse((await presentNamespace(registry, namespace)).layout);
+      // A text that is no ID is told before the registry is asked about thousands of others.
+      for (const { text, from } of ids) inspect(text, layout, { ...reading, from });
+      const found = await explainAll(registry, namespace, ids, reading);
       if (json) return jsonList(output, found.map(asJson));
       await output.line(found.map((one) => asText(one, reading.format)).join("\n\n"));
     });
   },
 };
+
+/** A text that should be an ID, and the place to correct if it is none. */
+interface PlacedId {
+  readonly text: string;
+  readonly from: string;
+}
+
+/** The IDs of the command line. @throws SnowleaseError CONFIG_INVALID where there are none, or too many in the file. */
+async function idsOf({ flags, operands }: Invocation): Promise<readonly PlacedId[]> {
+  const file = flags.get("file");
+  if (file === undefined) {
+    if (operands.length > 0) return operands.map((text, i) => ({ text, from: argumentText(i, operands.length) }));
+    throw configInvalid(
+      "`snowlease explain` expected ID… or `--file FILE`, got nothing; see `snowlease explain --help`.",
+    );
+  }
+  if (operands.length > 0) {
+    throw configInvalid(
+      `Expected IDs either as arguments or with \`--file\`, got both (${shown(operands[0])} and ${shown(file)}); leave one out.`,
+    );
+  }
+  const ids: PlacedId[] = [];
+  for (const source of sourcesOf([String(file)]).sources) {
+    for await (const { text, line } of textLines(source)) {
+      if (ids.length === mostInFile) {
+        throw configInvalid(
+          `Expected up to ${mostInFile} IDs in ${shown(source.name)}, got more; name a shorter file, or check any number of IDs with \`snowlease audit\`.`,
+        );
+      }
+      ids.push({ text, from: `line ${line} of ${source.name}` });
+    }
+    if (ids.length === 0) throw configInvalid(`Expected IDs in ${shown(source.name)}, got none; name a file of IDs.`);
+  }
+  return ids;
+}
+
+function argumentText(index: number, count: number): string {
+  return count === 1 ? "the ID" : `argument ${index + 1}`;
+}
+
+async function explainAll(
+  registry: Registry,
+  namespace: string,
+  ids: readonly PlacedId[],
+  reading: Reading,
+): Promise<readonly Explanation[]> {
+  const progress = new Progress();
+  const found: Explanation[] = [];
+  try {
+    for (const { text } of ids) {
+      found.push(await explainId(registry, namespace, text, reading));
+      if (ids.length > 1)
+        progress.show("explaining", `${found.length} of ${ids.length} IDs`, found.length / ids.length);
+    }
+  } finally {
+    progress.end();
+  }
+  return found;
+}
 
 /** As the daemon's API has it. */
 function asJson({ id, format, layout, parts, holders, unheld, rounded }: Explanation): object {

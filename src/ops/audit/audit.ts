@@ -1,13 +1,11 @@
 import { setImmediate } from "node:timers/promises";
 import type { EncodingName } from "../../id/encodings.ts";
-import { isSnowleaseError } from "../../id/errors.ts";
 import type { Layout } from "../../id/layout.ts";
 import { type HolderLabel, type Registry, type WorkerRecord } from "../../rule/registry.ts";
 import { defaultLimits } from "../../rule/limits.ts";
-import { isUtf16 } from "../../id/utf8.ts";
 import { unheldReason } from "../unheld-reason.ts";
 import { type HeldIntervals, readHeldIntervals } from "./interval-set.ts";
-import { IdLines, idOf, type IdInput, inUtf16, unreadable } from "./id-lines.ts";
+import { IdLines, idOf, type IdInput, readable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 
 /** A line of a source, from 1. */
@@ -186,20 +184,6 @@ async function read(
     }
     lines.end();
     before += lines.lines;
-  }
-}
-
-/** The chunks, and a message of ours where they cannot be read. */
-async function* readable({ name, chunks }: IdInput): AsyncGenerator<Uint8Array> {
-  let isFirst = true;
-  try {
-    for await (const chunk of chunks) {
-      if (isFirst && isUtf16(chunk)) throw inUtf16(name);
-      isFirst = false;
-      yield chunk;
-    }
-  } catch (error) {
-    throw isSnowleaseError(error) ? error : unreadable(name, error);
   }
 }
 

@@ -1,5 +1,6 @@
 import { encodings, type EncodingName } from "../../id/encodings.ts";
 import { configInvalid, isSnowleaseError, shown, type SnowleaseError } from "../../id/errors.ts";
+import { isUtf16 } from "../../id/utf8.ts";
 
 /** Text that holds IDs, one a line. */
 export interface IdInput {
@@ -187,7 +188,45 @@ export function unreadable(name: string, error: unknown): SnowleaseError {
   return configInvalid(`IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
 }
 
+/** The chunks, and a message of ours where they cannot be read. */
+export async function* readable({ name, chunks }: IdInput): AsyncGenerator<Uint8Array> {
+  let isFirst = true;
+  try {
+    for await (const chunk of chunks) {
+      if (isFirst && isUtf16(chunk)) throw inUtf16(name);
+      isFirst = false;
+      yield chunk;
+    }
+  } catch (error) {
+    throw isSnowleaseError(error) ? error : unreadable(name, error);
+  }
+}
+
+/** The lines that are not empty, as texts, with their numbers from 1. They begin and end as for `IdLines`; a long one is cut short. */
+export async function* textLines(input: IdInput): AsyncGenerator<{ readonly text: string; readonly line: number }> {
+  let begun = Buffer.alloc(0);
+  let line = 0;
+  const textOf = (bytes: Buffer): string => {
+    line++;
+    const start = line === 1 && byteOrderMark.every((byte, i) => bytes[i] === byte) ? byteOrderMark.length : 0;
+    return bytes.toString("utf8", start).replace(/\r$/, "");
+  };
+  for await (const chunk of readable(input)) {
+    for (let start = 0, end = 0; end >= 0; start = end + 1) {
+      end = chunk.indexOf(newline, start);
+      const rest = chunk.subarray(start, end < 0 ? chunk.length : end);
+      begun = Buffer.concat([begun, rest.subarray(0, longestLine - begun.length)]);
+      if (end < 0) break;
+      const text = textOf(begun);
+      if (text !== "") yield { text, line };
+      begun = Buffer.alloc(0);
+    }
+  }
+  const text = begun.length > 0 ? textOf(begun) : "";
+  if (text !== "") yield { text, line };
+}
+
 /** A source in another encoding: each of its lines would be a finding. */
-export function inUtf16(name: string): SnowleaseError {
+function inUtf16(name: string): SnowleaseError {
   return configInvalid(`IDs cannot be read from ${shown(name)}: it is UTF-16; save it as UTF-8.`);
 }
