@@ -95,6 +95,9 @@ export interface Daemon {
   readonly reload: (() => void) | undefined;
 }
 
+/** How often the pools are looked at for the charts of the dashboard, ms. */
+const sampleInterval = 60_000;
+
 /**
  * Serves a registry over HTTP, and IDs in the Redis protocol.
  * @throws SnowleaseError CONFIG_INVALID on another runtime than Node, for a window that is too long, an address that is not loopback or taken, a socket path
@@ -118,7 +121,12 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const { socket } = options;
     log.info({ event: "listening", url, socket, resp, registry: registry.kind }, "listening");
     void tellScope(parts);
-    const close = closer(servers, parts, options.drainTimeout);
+    const sampling = setInterval(() => void parts.dashboard.sample(), sampleInterval).unref();
+    const drain = closer(servers, parts, options.drainTimeout);
+    const close: Daemon["close"] = (how) => {
+      clearInterval(sampling);
+      return drain(how);
+    };
     return { url, socket, resp, close, reload: reloader(servers, parts, options) };
   } catch (error) {
     for (const server of servers.http) {
@@ -180,7 +188,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
   const { clock = systemClock, tls, clientQuota, claimsPerSecond = 100, maxConnections = usualConnections() } = options;
   const about = { clock, pool, version: version() };
   const observed = observe({ registry: recalling(options.registry), log: options.log ?? stderrLog(), ...about });
-  const { registry, journal: log, streams, metrics, refusals } = observed;
+  const { registry, journal: log, streams, metrics, refusals, hour } = observed;
   const mostUnknown = options.tokens === undefined ? undefined : Math.ceil(maxConnections / 4);
   const connections = new Connections({ most: maxConnections, mostUnknown }, log);
   metrics.addProcess();
@@ -215,6 +223,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     registry,
     journal: log,
     refusals,
+    hour,
     namespaces: () => metrics.namespaces,
     tokens,
     onSignOut: () => streams.review(),
@@ -259,7 +268,7 @@ function assemble(options: DaemonOptions, address: Address | undefined) {
     log,
     onFailed: (code: ErrorCode, count: number) => metrics.failed(code, count),
   };
-  return { registry, log, streams, connections, ids, certificates, tokens, receiptKeys, app, respContext };
+  return { registry, log, streams, connections, ids, certificates, tokens, receiptKeys, dashboard, app, respContext };
 }
 
 type Parts = ReturnType<typeof assemble>;

@@ -19,6 +19,8 @@ export interface DashboardBench {
   readonly clock: FakeClock;
   readonly registry: Registry;
   readonly journal: Journal;
+  /** What a daemon does once a minute. */
+  sample(): Promise<void>;
   send(
     method: string,
     path: string,
@@ -40,15 +42,16 @@ export function makeDashboard({
   const memory = memoryRegistry({ clock });
   const silent = { info() {}, warn() {}, error() {} };
   const observed = observe({ registry: change(memory), log: silent, clock, version: "1.2.3" });
-  const { registry, journal, streams, metrics, refusals } = observed;
+  const { registry, journal, streams, metrics, refusals, hour } = observed;
   const namespaces = (): readonly string[] => metrics.namespaces;
-  const dashboard = createDashboard({ registry, clock, journal, refusals, namespaces, tokens, version: "1.2.3" });
+  const dashboard = createDashboard({ registry, clock, journal, refusals, hour, namespaces, tokens, version: "1.2.3" });
   const app = createApp({ registry, clock, streams, metrics, tokens, dashboard, log: journal });
   let claims = 0;
   return {
     clock,
     registry,
     journal,
+    sample: dashboard.sample,
     async send(method, path, { headers = {}, body } = {}) {
       const init = { method, headers: { host: "localhost", ...headers }, ...(body !== undefined && { body }) };
       const response = await app.fetch(new Request(`http://localhost${path}`, init));

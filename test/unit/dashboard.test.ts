@@ -402,6 +402,51 @@ describe("the page", () => {
     expect(await commands("")).toEqual([]);
   });
 
+  test("draws the last hour, minute by minute, also of times when nobody looked", async () => {
+    const { send, claim, clock, registry, sample } = makeDashboard();
+    const hour = async (): Promise<Record<string, { readonly text: string; readonly path: string }>> => {
+      const { text } = await send("GET", "/?namespace=orders");
+      const part = /<section[^>]*id="hour".*?<\/section>/s.exec(text)?.[0] ?? "";
+      const figures = part.matchAll(
+        /<figcaption>(.*?) <span class="sub">(.*?)<\/span><\/figcaption>.*?<path d="(.*?)">/gs,
+      );
+      return Object.fromEntries(Array.from(figures, ([, name, text = "", path = ""]) => [name, { text, path }]));
+    };
+    const { workerId, fence, token } = await claim("orders");
+    expect(await hour()).toMatchObject({
+      Pool: { text: "0.1 % taken, at most 0.1 %" },
+      Claims: { text: "1, at most 1 a minute", path: "M59 24v-24h.8v24z" },
+      Renewals: { text: "none", path: "" },
+      "Refused claims": { text: "none", path: "" },
+      Clock: { text: "0 ms off, at most 0 ms" },
+    });
+    await clock.advance(10 * 60_000);
+    for (let i = 0; i < 102; i++) await claim("orders", { host: `h-${i}` });
+    await claim("orders", {}, { layout: "safe53" }).catch(() => undefined);
+    await claim("orders", {}, { workerId: 5000 }).catch(() => undefined);
+    await claim("orders", {}, { layout: "safe53" }).catch(() => undefined);
+    // Nobody looks.
+    await sample();
+    await clock.advance(20 * 60_000);
+    const renewed = await registry.renew({
+      namespace: "orders",
+      workerId,
+      fence,
+      token,
+      clock: clock.now(),
+      window: 60_000,
+    });
+    expect(renewed.outcome).toBe("renewed");
+    const { Pool, Claims, Renewals, "Refused claims": refused } = await hour();
+    expect(Pool?.text).toMatch(/^0\.1 % taken, at most 10\.0 %$/);
+    expect(Pool?.path).toMatch(/^M29 24v-0\.5h1v0\.5zM39 24v-2\.4h1v2\.4zM59 24v/);
+    expect(Claims).toEqual({ text: "103, at most 102 a minute", path: "M29 24v-1h.8v1zM39 24v-24h.8v24z" });
+    expect(Renewals).toEqual({ text: "1, at most 1 a minute", path: "M59 24v-24h.8v24z" });
+    expect(refused?.text).toBe("3, at most 3 a minute: 2 LAYOUT_MISMATCH, 1 CONFIG_INVALID");
+    await clock.advance(60 * 60_000);
+    expect((await hour())["Claims"]).toEqual({ text: "none", path: "" });
+  });
+
   test("tells why a lease was lost", async () => {
     const { send, claim, journal } = makeDashboard();
     await claim("orders");

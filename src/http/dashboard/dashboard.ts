@@ -16,12 +16,14 @@ import { eventNames, type Journal } from "../monitoring/journal.ts";
 import { noticeOverdue } from "../monitoring/notices.ts";
 import { statusOf } from "../../api/problem.ts";
 import { type AnswerParts, problemParts } from "../problem.ts";
+import type { LastHour } from "../monitoring/last-hour.ts";
 import type { RefusalCounter } from "../monitoring/refusal-counter.ts";
 import type { ApiRequest } from "../request.ts";
 import type { PageRoute } from "../routes/route.ts";
 import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
+import { chartsPart } from "./charts.ts";
 import { commandsFor, endingPart } from "./commands.ts";
 import { headerPart } from "./header.ts";
 import { alarmsPart, healthPart, notice, page, signInPart } from "./page.ts";
@@ -39,6 +41,7 @@ export interface DashboardOptions {
   readonly pool?: PoolBounds | undefined;
   readonly journal: Journal;
   readonly refusals: RefusalCounter;
+  readonly hour: LastHour;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
   /** The tokens that may look. Default: every client may. */
@@ -52,6 +55,8 @@ export interface Dashboard {
   readonly routes: readonly PageRoute[];
   /** The `Authorization` of a browser that was signed in; null of any other. */
   authorizationOf(request: ApiRequest): string | null;
+  /** Looks at the pools for the charts of the last hour; to be called once a minute. Never rejects. */
+  sample(): Promise<void>;
 }
 
 /** What the address of a page asks for. */
@@ -64,6 +69,8 @@ const defaultNamespace = "default";
 const unknownToken = "That is no token which this daemon knows; try another.";
 /** Pools that are watched; with more, the one that was shown the longest ago is forgotten. */
 const mostWatched = 50;
+/** Pools that are looked at although nobody looks at their page. */
+const mostSampled = 20;
 /** Longest ID in the address, characters: the rest is ignored. */
 const longestId = 200;
 const eventsShown = 30;
@@ -90,7 +97,7 @@ const pageHeaders = {
 
 /** Pages for people: the same facts as the API's, read and never changed. */
 export function createDashboard(options: DashboardOptions): Dashboard {
-  const { registry, clock, pool, journal, refusals, namespaces, tokens, onSignOut, version } = options;
+  const { registry, clock, pool, journal, refusals, hour, namespaces, tokens, onSignOut, version } = options;
   const sessions = new SignIns(clock);
   const watches = new BoundedMap<string, PoolWatch>(mostWatched);
   const assets = new Map(Object.keys(types).map((name) => [name, assetOf(name)]));
@@ -137,6 +144,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     checkReader(request, namespace);
     const { picture, problem } = await watchOf(namespace).look();
     if (picture !== undefined) noticed(picture);
+    if (picture !== undefined && problem === undefined) hour.look(picture);
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, listed, picture, credentials(request) !== null && tokens !== undefined);
@@ -182,7 +190,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       </section>`;
     });
     const upper = html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}`;
-    const side = html`${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${eventsPart(entries, picture.clock, address)}`;
+    const side = html`${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${chartsPart(hour.of(namespace), clock.now())}${eventsPart(entries, picture.clock, address)}`;
     const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
     return html`${upper}
       <div class="columns" id="columns">
@@ -268,7 +276,20 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     run: ({ request }) => asPage(request, () => run(request)),
   });
 
+  /** Not worth the reads: each look is a part of one. */
+  const large = new Set<string>();
+
+  async function sample(): Promise<void> {
+    for (const namespace of namespaces().slice(0, mostSampled)) {
+      if (large.has(namespace)) continue;
+      const { picture, problem } = await watchOf(namespace).look();
+      if (picture !== undefined && picture.cellSize > 1) large.add(namespace);
+      if (picture !== undefined && problem === undefined) hour.look(picture);
+    }
+  }
+
   return {
+    sample,
     authorizationOf: (request) => sessions.authorizationOf(request),
     routes: [
       route("GET", "/", show),

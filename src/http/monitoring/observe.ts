@@ -4,6 +4,7 @@ import type { Registry } from "../../rule/registry.ts";
 import { instrumentedRegistry } from "../../ops/instrumented.ts";
 import { EventStreams, type StreamLimits } from "./event-streams.ts";
 import { Journal } from "./journal.ts";
+import { LastHour } from "./last-hour.ts";
 import type { Log } from "../../serving/log.ts";
 import { Metrics } from "./metrics.ts";
 import { noticeQuarantine, noticeTakeOvers } from "./notices.ts";
@@ -25,6 +26,7 @@ export interface Observed<Watched extends Registry> {
   readonly streams: EventStreams;
   readonly metrics: Metrics;
   readonly refusals: RefusalCounter;
+  readonly hour: LastHour;
 }
 
 /** Watches a registry. Callers write what they do with it to the journal instead of the log. */
@@ -33,13 +35,18 @@ export function observe<Watched extends Registry>(options: ObserveOptions<Watche
   const journal = new Journal(log, { clock });
   const streams = new EventStreams(journal, streamLimits);
   const noticed = noticeQuarantine(journal, clock);
-  const refusals = new RefusalCounter(journal, clock, (namespace, code) => metrics.refused(namespace, code));
+  const hour = new LastHour(clock);
+  const refusals = new RefusalCounter(journal, clock, (namespace, code) => {
+    metrics.refused(namespace, code);
+    hour.refused(namespace, code);
+  });
   const registry = instrumentedRegistry(options.registry, clock, (call) => {
     metrics.watch(call);
     noticed(call);
     refusals.watch(call);
+    hour.watch(call);
   });
   const metrics = new Metrics({ registry, pool, journal, streams, clock, version });
   noticeTakeOvers(journal, registry);
-  return { registry, journal, streams, metrics, refusals };
+  return { registry, journal, streams, metrics, refusals, hour };
 }
