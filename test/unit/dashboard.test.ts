@@ -126,6 +126,23 @@ describe("the page", () => {
     const { text } = await send("GET", `/?namespace=orders&id=${id}`);
     expect(text).toContain('id="explained"');
     expect(text.slice(text.indexOf('id="explained"'))).toMatch(/maker-9.*fence 1/s);
+    const bits = Array.from(
+      text.matchAll(/<b>(\w+)<\/b>\s*<span class="sub">(\d+) bits, (\d+)<\/span>\s*<code>([01]+)<\/code>/g),
+      ([, name, count, value = "", digits = ""]) => [
+        name,
+        Number(count),
+        digits.length,
+        BigInt(`0b${digits}`) === BigInt(value),
+      ],
+    );
+    expect(bits).toEqual([
+      ["timestamp", 41, 41, true],
+      ["worker", 10, 10, true],
+      ["sequence", 12, 12, true],
+    ]);
+    const joined = Array.from(text.matchAll(/<code>([01]{10,})<\/code>/g), ([, digits = ""]) => digits).join("");
+    expect(BigInt(`0b${joined}`)).toBe(id);
+    expect(text).toMatch(/<dt>Layout<\/dt>\s*<dd>westid<\/dd>/);
     const nobodys = layouts.westid.compose({ timestamp: clock.now(), workerId: 77, sequence: 5 });
     expect((await send("GET", `/?namespace=orders&id=${nobodys}`)).text).toContain(
       "No recorded holder: <bdi>worker 77 was never claimed",
@@ -138,10 +155,22 @@ describe("the page", () => {
   test("shows the history of a worker ID, and refuses one that the layout does not have", async () => {
     const { send, claim, clock } = makeDashboard();
     await claim("orders", { host: "first" });
-    await clock.advance(61_000);
+    await clock.advance(121_000);
     await claim("orders", { host: "second" }, { workerId: 0 });
     const { text } = await send("GET", "/?namespace=orders&worker=0");
-    expect(text.slice(text.indexOf('id="detail"'))).toMatch(/second.*live.*first.*never released/s);
+    expect(text.slice(text.indexOf('id="detail"'))).toMatch(
+      /second.*51 s after the one before.*live.*first.*never released/s,
+    );
+    // Two windows of 70 s, and a gap of 51 s.
+    const drawn = Array.from(text.matchAll(/<rect class="(\w+)" x="(\d+)" width="(\d+)"/g), ([, look, x, width]) => [
+      look,
+      Number(x),
+      Number(width),
+    ]);
+    expect(drawn).toEqual([
+      ["passed", 0, 365],
+      ["live", 634, 365],
+    ]);
     expect((await send("GET", "/?namespace=orders&worker=1024")).text).toContain("CONFIG_INVALID");
     expect((await send("GET", "/?namespace=orders&worker=9")).text).toContain("never used");
     expect((await send("GET", "/?namespace=orders&worker=x")).status).toBe(400);

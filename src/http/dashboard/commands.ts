@@ -35,6 +35,12 @@ export function commandsFor(
   return listed([...(isLive ? [release] : []), record?.pinned === undefined ? pin : unpin]);
 }
 
+/** What a namespace without holders needs. */
+export function claimCommand(registry: string, namespace: string): Html {
+  const command = `snowlease id --registry ${registry} --namespace ${namespace}`;
+  return listed([{ command, does: "Claims a worker ID, prints an ID, and releases the worker ID." }]);
+}
+
 /** What ends a quarantine earlier; empty where nothing does. */
 export function endingPart({ info, namespace, clock }: Picture, registry: string): Html | string {
   const { era = "", quarantineUntil = 0, maxClockSkew } = info;

@@ -24,7 +24,7 @@ import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
 import { explanationPart, workerPart } from "./detail.ts";
 import { chartsPart } from "./charts.ts";
-import { commandsFor, endingPart } from "./commands.ts";
+import { claimCommand, commandsFor, endingPart } from "./commands.ts";
 import { headerPart } from "./header.ts";
 import { alarmsPart, healthPart, notice, page, signInPart } from "./page.ts";
 import { holdersPart, readHoldersQuery, writtenHoldersQuery } from "./holders.ts";
@@ -166,7 +166,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       ${notices}
       ${
         picture === undefined
-          ? absentPart(namespace, problem !== undefined)
+          ? absentPart(namespace, problem !== undefined, origin)
           : await parts(picture, asked, address, frameSize + sizeOf(header) + sizeOf(notices))
       }
       <p id="news" role="status" class="unseen"></p>
@@ -194,7 +194,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
     return html`${upper}
       <div class="columns" id="columns">
-        <div>${holdersPart(picture, { query, address, beside, room })}</div>
+        <div>${holdersPart(picture, { query, address, beside, origin: asked.origin, room })}</div>
         <div class="side">${side}</div>
       </div>`;
   }
@@ -318,12 +318,12 @@ function assetOf(name: string) {
 }
 
 /** Shown in place of a pool that was never used. */
-function absentPart(namespace: string, unknown: boolean): Html {
+function absentPart(namespace: string, unknown: boolean, origin: string): Html {
   if (unknown) return html`<p class="empty">Nothing is known of <b>${namespace}</b> yet.</p>`;
   return html`<section class="absent">
     <h2>Namespace <b>${namespace}</b> does not exist yet</h2>
     <p>The first claim makes it, with the layout that it brings:</p>
-    <pre><code>snowlease id --namespace ${namespace} --registry http://${"HOST:PORT"}</code></pre>
+    ${claimCommand(origin, namespace)}
   </section>`;
 }
 

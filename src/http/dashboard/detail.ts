@@ -1,4 +1,5 @@
 import { html } from "hono/html";
+import type { Layout } from "../../id/layout.ts";
 import type { HistoryRow, WorkerRecord } from "../../rule/registry.ts";
 import { endText, type Explanation } from "../../ops/explain.ts";
 import { type PageLink, stateOf } from "./pool.ts";
@@ -56,25 +57,64 @@ function windowFacts({ from, until, fence, checkpoint, seenClock }: WorkerRecord
   ${fact("Holder’s clock", html`${when(seenClock)} at its last write${ahead}`)}`;
 }
 
+/** The bits of an ID, field by field, from the highest on. */
+function bitsOf(id: bigint, layout: Layout): Html {
+  return html`<ol class="bits" aria-label="Bits of the ID">
+    ${layout.fields.map(({ name, bits }) => {
+      const value = BigInt.asUintN(bits, id >> BigInt(layout.shiftOf(name)));
+      return html`<li>
+        <b>${name}</b> <span class="sub">${bits} bits, ${String(value)}</span>
+        <code>${value.toString(2).padStart(bits, "0")}</code>
+      </li>`;
+    })}
+  </ol>`;
+}
+
 function historyOf(history: readonly HistoryRow[], clock: number): Html {
-  const { pieces } = fitting(history.toReversed(), detailRoom, (row) => historyRow(row, clock));
+  const rows = history.map((row, i) => ({ row, previous: history[i - 1] }));
+  const { pieces } = fitting(rows.toReversed(), detailRoom, ({ row, previous }) => historyRow(row, previous, clock));
   return html`<div>
     <h3>History <span class="sub">newest first</span></h3>
-    ${listPart(["Fence", "Holder", "Window", "End"], pieces)}
+    ${timelineOf(history, clock)} ${listPart(["Fence", "Holder", "Window", "End"], pieces)}
   </div>`;
 }
 
-function historyRow(row: HistoryRow, clock: number): Html {
+/** Windows on one line of time, with the gaps between them; the list below says the same in words. */
+function timelineOf(history: readonly HistoryRow[], clock: number): Html {
+  const width = 1000;
+  const begin = Math.min(...history.map(beginOf));
+  const end = Math.max(clock, ...history.map(({ until }) => until));
+  const at = (ms: number): number => Math.round(((ms - begin) / Math.max(1, end - begin)) * width);
+  return html`<svg class="timeline" viewBox="0 0 ${width} 20" preserveAspectRatio="none" aria-hidden="true">
+      ${history.map((row) => {
+        const [from, until] = [at(beginOf(row)), at(row.until)];
+        const look = row.end === undefined && row.until > clock ? "live" : "passed";
+        return html`<rect class="${look}" x="${from}" width="${Math.max(2, until - from - 1)}" height="20"></rect>`;
+      })}
+      <path class="present" d="M${at(clock)} 0v20"></path>
+    </svg>
+    <p class="ends"><span>${when(begin)}</span> <span>${when(end)}</span></p>`;
+}
+
+function beginOf({ continuedFrom, from }: HistoryRow): number {
+  return continuedFrom ?? from;
+}
+
+function historyRow(row: HistoryRow, previous: HistoryRow | undefined, clock: number): Html {
+  const gap = previous === undefined ? 0 : beginOf(row) - previous.until;
   return html`<tr>
     <th scope="row">${row.fence}</th>
     <td>${who(row.holder)}</td>
-    <td>${when(row.continuedFrom ?? row.from)} to ${when(row.until)}</td>
+    <td>
+      ${when(beginOf(row))} to
+      ${when(row.until)}${gap > 0 && html` <span class="sub">${span(gap)} after the one before</span>`}
+    </td>
     <td>${endText(row, clock)}</td>
   </tr>`;
 }
 
 export function explanationPart(explanation: Explanation, address: PageLink): Html {
-  const { id, holders, unheld, clock } = explanation;
+  const { id, layout, holders, unheld, clock } = explanation;
   const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
   const parts = split.length > 1 && ` (${split.join(", ")})`;
@@ -84,6 +124,7 @@ export function explanationPart(explanation: Explanation, address: PageLink): Ht
     <dl>
       ${fact("Made", html`${when(timestamp)} <span class="sub">${timestamp} ms${age}</span>`)}
       ${fact("Worker ID", html`<a href="${address({ worker: workerId })}#detail">${workerId}</a>${parts}`)}
+      ${fact("Layout", layout.name ?? layout.fingerprint)}
       ${fact("Sequence", `${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}`)}
       <dt>Made by</dt>
       ${
@@ -98,6 +139,7 @@ export function explanationPart(explanation: Explanation, address: PageLink): Ht
           : html`<dd>No recorded holder: <bdi>${unheld.detail}</bdi>.</dd>`
       }
     </dl>
+    ${bitsOf(id, layout)}
     <p class="pages"><a href="${address({})}">Close</a></p>
   </section>`;
 }

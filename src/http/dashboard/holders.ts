@@ -3,6 +3,7 @@ import { grouped } from "../../id/notation.ts";
 import { isOverdue } from "../../ops/pool/pool-counts.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
+import { claimCommand } from "./commands.ts";
 import { listPart } from "./page.ts";
 import { type PageLink, stateOf } from "./pool.ts";
 import { fitting } from "./room.ts";
@@ -78,12 +79,14 @@ interface HoldersOptions {
   readonly address: PageLink;
   /** Addresses of pages that show the same list. */
   readonly beside: PageLink;
+  /** The URL of this daemon. */
+  readonly origin: string;
   /** For its rows, bytes. */
   readonly room: number;
 }
 
 /** The holders that were asked for, as a page of at most `room` bytes. */
-export function holdersPart(picture: Picture, { query, address, beside, room }: HoldersOptions): Html {
+export function holdersPart(picture: Picture, { query, address, beside, origin, room }: HoldersOptions): Html {
   const { namespace, holders, counts, clock, cellSize, cells, read } = picture;
   const isWhole = cellSize === 1;
   const records = isWhole ? cells.flatMap(({ record }) => (record === undefined ? [] : [record])) : holders;
@@ -121,9 +124,10 @@ export function holdersPart(picture: Picture, { query, address, beside, room }: 
     </form>
     ${
       pieces.length === 0
-        ? html`<p class="empty">
-            ${query.find === undefined && query.show === "held" ? "No worker ID is held." : "Nothing here matches."}
-          </p>`
+        ? query.find === undefined && query.show === "held"
+          ? html`<p class="empty">No worker ID is held.</p>
+              ${claimCommand(origin, namespace)}`
+          : html`<p class="empty">Nothing here matches.</p>`
         : listPart(["ID", "Holder", "Held for", "Window left"], pieces, "Renewed")
     }
     <p class="pages">
