@@ -19,6 +19,7 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   remove: async () => (await import("./commands/remove.ts")).remove,
   migrate: async () => (await import("./commands/migrate.ts")).migrate,
   init: async () => (await import("./commands/init.ts")).init,
+  token: async () => (await import("./commands/token.ts")).token,
   verify: async () => (await import("./commands/verify.ts")).verify,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,
 };

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Access, type Role, roles } from "../api/call.ts";
 import { SnowleaseError } from "../id/errors.ts";
 import { readGuardedFile } from "./guarded-file.ts";
@@ -18,6 +18,15 @@ interface TokenRight {
   readonly sha256: Buffer;
   readonly role: Role;
   readonly namespaces: RegExp;
+}
+
+/** The namespaces of a token: a name in which `*` stands for any letters. */
+export const tokenGlob: RegExp = /^[a-z0-9_*]{1,32}$/;
+
+/** A new token, and its line for a file of tokens. */
+export function makeToken(role: Role, namespaces: string): { readonly token: string; readonly line: string } {
+  const token = randomBytes(32).toString("hex");
+  return { token, line: `${createHash("sha256").update(token).digest("hex")} ${role} ${namespaces}` };
 }
 
 /**
@@ -73,7 +82,7 @@ export function parseTokens(text: string, path: string): readonly TokenRight[] {
     if (words.length > 3) refuse("and no more");
     if (!/^[0-9a-f]{64}$/i.test(sha256)) refuse("the first of 64 hexadecimal digits (printf %s TOKEN | sha256sum)");
     const known = roles.find((known) => known === role) ?? refuse(`with one of the roles ${roles.join(", ")}`);
-    if (!/^[a-z0-9_*]{1,32}$/.test(glob)) refuse("the last of letters, digits, `_` and `*`");
+    if (!tokenGlob.test(glob)) refuse("the last of letters, digits, `_` and `*`");
     const namespaces = new RegExp(`^${glob.replace(/\*+/g, "[^]*")}$`);
     grants.push({ sha256: Buffer.from(sha256, "hex"), role: known, namespaces });
   }

@@ -39,6 +39,35 @@ describe("tokens", () => {
     expect((await run("nobody", "id")).stderr).toMatch(/^snowlease: UNAUTHORIZED: .*SNOWLEASE_TOKEN.*\n$/);
   });
 
+  test("are made with their line for the file, and may what the line says", async () => {
+    const text = await sandbox.read(["token", "worker", "orders*"]);
+    const [, token = "", line = ""] = /^The token.*\n([\da-f]{64})\n\nThe line.*\n(.*)\n$/.exec(text) ?? [];
+    expect(line).toBe(`${hashOf(token)} worker orders*`);
+    const made = JSON.parse(await sandbox.read(["token", "read", "--json"])) as { token: string; line: string };
+    expect(made).toEqual({ role: "read", namespaces: "*", token: made.token, line: `${hashOf(made.token)} read *` });
+    expect(made.token).not.toBe(token);
+
+    const tokens = join(sandbox.work, "made-tokens");
+    writeFileSync(tokens, `${line}\n${made.line}\n`, { mode: 0o600 });
+    const { url } = await sandbox.serve("--tokens", tokens);
+    const run = (own: string, ...args: string[]): ReturnType<Sandbox["run"]> =>
+      sandbox.run([...args, "--registry", url], { env: { SNOWLEASE_TOKEN: own } });
+    expect(await run(token, "id", "-n", "1", "--namespace", "orders_eu")).toMatchObject({ code: 0 });
+    expect(await run(token, "id", "-n", "1", "--namespace", "bills")).toMatchObject({ code: 8 });
+    expect(await run(made.token, "workers", "--namespace", "orders_eu")).toMatchObject({ code: 0 });
+  });
+
+  test.each([
+    [[], /expected.*ROLE/],
+    [["root"], /Expected ROLE to be one of worker, read, admin, got `root` \(string\); name one of them\./],
+    [["read", "Orders"], /Expected NAMESPACES to be up to 32 .*, got `Orders` \(string\)/],
+    [["read", "a", "b"], /`b`/],
+  ])("none is made of %j", async (args, message) => {
+    const { code, stdout, stderr } = await sandbox.run(["token", ...args]);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(message);
+  });
+
   test("and what is secret beside them are in no log, error, listing or process title", async () => {
     const secrets = ["w0rker-t0ken", "adm1n-t0ken", "str4nger-t0ken", "0ld-password"];
     const tokens = sandbox.tokens("w0rker-t0ken worker", "adm1n-t0ken admin");
