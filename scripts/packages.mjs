@@ -27,6 +27,7 @@ export const allPackages = {
   chromium: "/usr/bin/chromium",
   // An engine is more than a developer's machine should get unasked.
   ...(process.env.CI && { "docker-compose": "/usr/bin/docker-compose", "docker.io": "/usr/sbin/dockerd" }),
+  fish: "/usr/bin/fish",
   "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
   "galera-4": "/usr/lib/galera/libgalera_smm.so",
   "nats-server": "/usr/sbin/nats-server",
@@ -34,4 +35,5 @@ export const allPackages = {
   "php-cli": "/usr/bin/php",
   "php-redis": "/usr/lib/php/*/redis.so",
   "python3-venv": "/usr/lib/*/ensurepip/__init__.py",
+  zsh: "/usr/bin/zsh",
 };

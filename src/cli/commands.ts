@@ -22,6 +22,7 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   token: async () => (await import("./commands/token.ts")).token,
   verify: async () => (await import("./commands/verify.ts")).verify,
   doctor: async () => (await import("./commands/doctor.ts")).doctor,
+  completion: async () => (await import("./commands/completion.ts")).completion(commands),
 };
 
 /** Those that a new user needs first: to make IDs, run a program, serve a registry, look and check. */

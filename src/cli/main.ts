@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 import { version } from "../assets.ts";
 import { configInvalid, shown, type SnowleaseError } from "../id/errors.ts";
-import type { Option } from "../config/options.ts";
-import { flagShape, type FlagShape, readArguments } from "./arguments.ts";
+import { readArguments } from "./arguments.ts";
 import type { CliCommand } from "./command.ts";
 import { commands, firstCommands } from "./commands.ts";
 import { errorLine, exitCodeOf, exitCodes, warningLine } from "./exit-codes.ts";
 import { commandsElsewhere, meantBy } from "./meant.ts";
-import { commonFlags, firstSteps, helpFor, overview } from "./terminal/help.ts";
+import { flagsOf, settingsOf } from "./flags.ts";
+import { firstSteps, helpFor, overview } from "./terminal/help.ts";
 import { Output } from "./terminal/output.ts";
 
 // A closed stderr must not crash the command.
@@ -54,25 +54,6 @@ function loaded(names: readonly string[]): Promise<CliCommand[]> {
 /** As other programs have it, `help COMMAND` is `COMMAND --help`. */
 function isHelp(word: string): boolean {
   return ["help", "--help", "-h"].includes(word);
-}
-
-/** The options of config.ts that a command takes. */
-async function settingsOf({ settings, without = [] }: CliCommand): Promise<readonly Option[]> {
-  const { optionTable } = await import("../config/options.ts");
-  return optionTable.filter(({ name, scopes }) => {
-    if (typeof settings !== "string") return settings.includes(name);
-    return scopes.includes(settings) && !without.includes(name);
-  });
-}
-
-/** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
-async function flagsOf(command: CliCommand): Promise<readonly FlagShape[]> {
-  const { settings, flags } = command;
-  const shapes: readonly FlagShape[] =
-    typeof settings === "string"
-      ? (await settingsOf(command)).map(({ flag = "", value }) => ({ name: flag.slice(2), value }))
-      : settings.map((name) => ({ name: name.replace(/[A-Z]/g, "-$&").toLowerCase(), value: "VALUE" }));
-  return [...shapes, ...Object.keys({ ...flags, ...commonFlags }).map(flagShape)];
 }
 
 async function print(text: string): Promise<number> {

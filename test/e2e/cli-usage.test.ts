@@ -55,7 +55,9 @@ describe("help", () => {
   test.each(names)("%s --help tells its usage, its flags, and examples", async (command) => {
     const help = await sandbox.read([command, "--help"]);
     expect(help).toContain(`Usage: snowlease ${command}`);
-    for (const part of ["--json", "--help", "Examples:", "SNOWLEASE_"]) expect(help).toContain(part);
+    for (const part of ["--json", "--help", "Examples:"]) expect(help).toContain(part);
+    // Each that does something with worker IDs takes options.
+    if (command !== "token" && command !== "completion") expect(help).toContain("SNOWLEASE_REGISTRY");
     expect(await sandbox.read([command, "-h"])).toBe(help);
     expect(sandbox.files()).toEqual([]);
   });

@@ -60,9 +60,9 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
     "Flags:",
     ...listing(Object.entries({ ...flags, ...commonFlags })),
     "",
-    "Options, also from the environment and the config file:",
-    ...listing(options),
-    "",
+    ...(options.length === 0
+      ? []
+      : ["Options, also from the environment and the config file:", ...listing(options), ""]),
     "Examples:",
     ...examples.map((example) => `${indent}${example}`),
   ].join("\n");
