@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -66,6 +67,12 @@ async function load(file: string): Promise<unknown> {
   try {
     return (await importFile(file)).default;
   } catch (cause) {
+    if (!existsSync(file)) {
+      throw configInvalid(
+        `The assigner ${file} does not exist; name the path of a module, or use one of the options \`env\`, \`ordinal\` and \`ip\`, which need none.`,
+        cause,
+      );
+    }
     const message = `The assigner ${file} cannot be loaded: ${saidBy(cause)}; correct the path, or the module.`;
     throw configInvalid(message, cause);
   }

@@ -26,8 +26,8 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const scheme = aliases.get(prefix.toLowerCase()) ?? prefix.toLowerCase();
   const store = stores.find((store) => Object.hasOwn(store.schemes, scheme));
   if (store === undefined) {
-    const meant = didYouMean(scheme, [...schemes, ...aliases.keys()]);
-    const advice = meant === undefined ? "" : `, perhaps ${meant}:`;
+    const meant = meantUrl(text, stores) ?? didYouMean(scheme, [...schemes, ...aliases.keys()])?.concat(":");
+    const advice = meant === undefined ? "" : `, perhaps ${meant}`;
     return refuse(`to start with one of ${schemes.map((scheme) => `${scheme}:`).join(" ")}${advice}`);
   }
   if (controlCharacter.test(text) || text.trimEnd() !== text) {
@@ -57,6 +57,25 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
     parameters: divided(false),
     ...(own && { settings: divided(true) }),
   } as { readonly kind: string };
+}
+
+/** On which a daemon listens where nothing else is said. */
+const daemonPort = 7070;
+
+/** The URL that a text without a scheme stands for: a host with the usual port of a store, the name of a scheme, or the path of a file. */
+function meantUrl(text: unknown, stores: readonly StoreKind[]): string | undefined {
+  if (typeof text !== "string") return undefined;
+  const known = stores.flatMap(({ schemes }) => Object.entries(schemes));
+  const ports = known.map(([scheme, { port }]) => ({ scheme, port: scheme === "http" ? daemonPort : port }));
+  // Neither a user nor a password stands in it.
+  const port = /^(?:[\w.-]+|\[[\da-f:.]+\]):(\d{1,5})(?:\/\w*)?$/i.exec(text)?.[1];
+  const usual = ports.find((each) => port !== undefined && each.port === Number(port));
+  if (usual !== undefined) return `${usual.scheme}://${text}`;
+  const [, word = ""] = /^([\w+]+)(?:\/\/.*)?$/s.exec(text) ?? [];
+  const named = ports.find(({ scheme }) => scheme === word.toLowerCase());
+  if (named !== undefined)
+    return named.port === undefined ? `${named.scheme}:` : `${named.scheme}://HOST:${named.port}`;
+  return /^[\w./-]+\.(?:db|sqlite3?)$/.test(text) ? `sqlite:${text}` : undefined;
 }
 
 /** What is shown of a URL, with the parameters that say which registry is meant. */

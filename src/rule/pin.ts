@@ -23,7 +23,9 @@ export function checkPin(
   info: NamespaceLimits,
 ): void {
   if (!Number.isInteger(workerId) || workerId < 0 || workerId > highest) {
-    throw configInvalid(`Expected \`workerId\` to be an integer from 0 to ${highest}, got ${shown(workerId)}`);
+    throw configInvalid(
+      `Expected \`workerId\` to be an integer from 0 to ${highest}, got ${shown(workerId)}; correct it.`,
+    );
   }
   if (reason.length > longestReason || !/\S/.test(reason) || /[\p{Cc}\p{Cs}]/u.test(reason)) {
     throw configInvalid(

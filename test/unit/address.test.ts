@@ -372,6 +372,34 @@ describe("a registry URL", () => {
     expect(refusal("mongodb://ada:s3cret@db/ids")).toMatch(/ zookeeper:, got `mongodb:\/\/\*\*\*@db\/ids` /);
   });
 
+  it.each([
+    ["localhost:6379", "redis://localhost:6379"],
+    ["10.0.0.5:5432/app", "postgres://10.0.0.5:5432/app"],
+    ["db:3306", "mysql://db:3306"],
+    ["zk-1.example.org:2181", "zookeeper://zk-1.example.org:2181"],
+    ["[::1]:2379", "etcd://[::1]:2379"],
+    ["localhost:7070", "http://localhost:7070"],
+    ["redis", "redis://HOST:6379"],
+    ["Postgres//ada:s3cret@db", "postgres://HOST:5432"],
+    ["http//localhost", "http://HOST:7070"],
+    ["memory", "memory:"],
+    ["./ids.db", "sqlite:./ids.db"],
+    ["ids.sqlite3", "sqlite:ids.sqlite3"],
+  ])("%s without a scheme is perhaps %s", (text, meant) => {
+    const told = refusal(text);
+    expect(told).toContain(`, perhaps ${meant}, got `);
+    expect(told).not.toContain("s3cret");
+  });
+
+  it.each(["localhost:1234", "localhost", "ada:s3cret@localhost:6379", ":6379", "a b:6379"])(
+    "%s is no guess",
+    (text) => {
+      expect(refusal(text)).toContain("to start with one of ");
+      expect(refusal(text)).not.toContain("perhaps");
+      expect(refusal(text)).not.toContain("s3cret");
+    },
+  );
+
   describe("with other programs' words about encryption", () => {
     it.each([
       ["postgres://db/ids?sslmode=verify-full&sslrootcert=ca.pem", { tls: "true", tlsCa: "ca.pem" }],

@@ -120,7 +120,10 @@ export const migrate: CliCommand = {
 async function planStep(invocation: Invocation): Promise<void> {
   const { flags, output, json } = invocation;
   const from = wordOf(invocation, "from", sourceKinds);
-  if (from === undefined) throw configInvalid(`Expected \`--from\` one of ${sourceKinds.join(", ")}.`);
+  if (from === undefined)
+    throw configInvalid(
+      `Expected \`--from\` to be one of ${sourceKinds.join(", ")}, got nothing; name the present assignment.`,
+    );
   const file = String(flags.get("out") ?? defaultFile);
   // `--pool` is within the layout of the plan, which is not known yet.
   const others = new Map([...flags].filter(([name]) => name !== "pool"));

@@ -50,7 +50,7 @@ function checkFile(path: string, asFolder: boolean): string {
   const found = statSync(path, { throwIfNoEntry: false });
   if (asFolder || found?.isFile() === false) {
     const what = asFolder || found?.isDirectory() === true ? "a folder" : "not a regular file";
-    throw unusable(path, `is ${what}: name a file.`);
+    throw unusable(path, `is ${what}; name a file.`);
   }
   if (found !== undefined && found.size > 0 && found.size < smallestDatabase) {
     throw unusable(path, "is not a database: name another file.");
@@ -79,7 +79,7 @@ export function checkFileSystem(type: number, path: string): void {
   if (name === undefined) return;
   throw unusable(
     path,
-    `is on a network file system (${name}), where hosts do not see each other's locks: name a file on a local disk, or let a daemon share it.`,
+    `is on a network file system (${name}), where hosts do not see each other's locks; name a file on a local disk, or let a daemon share it.`,
   );
 }
 
@@ -93,7 +93,7 @@ function checkMount(file: string): void {
     // Not Linux.
   }
   if (mounts.split("\n").every((line) => line.split(" ")[4] !== escaped)) return;
-  throw unusable(file, "is mounted by itself, and its log would not be that of others: mount its folder.");
+  throw unusable(file, "is mounted by itself, and its log would not be that of others; mount its folder.");
 }
 
 /** Refuses a file that is missing or empty although its log is not: the windows in it are lost, and might be granted again. */
