@@ -64,7 +64,7 @@ export const anyProblem: Schema<Omit<Problem, "code"> & { readonly code: string 
   details: z
     .record(z.string(), z.unknown())
     .describe(
-      "Facts of the error, by its code. Of LEASE_LOST: `reason`, and `doubt` (`from`, `until`) where the registry knows in which span other IDs may equal those of the lease.",
+      "Facts of the error, by its code. Of LEASE_LOST: `reason`, and `doubt` (`from`, `until`) where the registry knows in which span other IDs may equal those of the lease. Of FORBIDDEN: `role`, where the token has another one.",
     )
     .optional(),
 });

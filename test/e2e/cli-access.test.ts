@@ -55,6 +55,9 @@ describe("tokens", () => {
     expect(await run(token, "id", "-n", "1", "--namespace", "orders_eu")).toMatchObject({ code: 0 });
     expect(await run(token, "id", "-n", "1", "--namespace", "bills")).toMatchObject({ code: 8 });
     expect(await run(made.token, "workers", "--namespace", "orders_eu")).toMatchObject({ code: 0 });
+    const { stdout } = await run(made.token, "doctor", "--namespace", "orders_eu");
+    expect(stdout).toMatch(/^unknown +renewal +The token may not claim, so nothing was tried\./m);
+    expect(stdout).not.toMatch(/^fail /m);
   });
 
   test.each([

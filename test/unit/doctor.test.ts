@@ -248,6 +248,11 @@ describe("the doctor", () => {
       status: "fail",
       detail: "FORBIDDEN: You may only read.",
     });
+    const ofReader = async (): Promise<never> => {
+      throw new SnowleaseError("FORBIDDEN", "Expected a token of the role `worker`.", { role: "worker" });
+    };
+    // An operator who may only read made no mistake.
+    expect((await examined(remote({ rehearse: ofReader })))["renewal"]).toMatchObject({ status: "unknown" });
     const before = await registry.workers("default");
     expect((await examined())["renewal"]).toMatchObject({ status: "ok" });
     expect(await registry.workers("default")).toEqual(before);

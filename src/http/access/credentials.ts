@@ -49,5 +49,6 @@ function insufficient(access: Exclude<Access, "open">, namespace: string | undef
   const where = namespace === undefined ? "all namespaces" : "this namespace";
   return new HttpRefusal(403, "FORBIDDEN", `Expected a token ${role} for ${where}; use another one.`, {
     headers: { "www-authenticate": `Bearer ${realm}, error="insufficient_scope"` },
+    details: { role: access },
   });
 }

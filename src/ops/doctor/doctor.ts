@@ -3,7 +3,7 @@ import { performance } from "node:perf_hooks";
 import { lengthText } from "../../id/duration.ts";
 import { defaultLayout, Layout } from "../../id/layout.ts";
 import type { PoolBounds } from "../../id/pool-bounds.ts";
-import { timeText } from "../../id/errors.ts";
+import { isSnowleaseError, timeText } from "../../id/errors.ts";
 import { formatPool } from "../../id/notation.ts";
 import type { Pong, Registry } from "../../rule/registry.ts";
 import { defaultLimits, type NamespaceInfo } from "../../rule/limits.ts";
@@ -309,6 +309,11 @@ async function checkRenewal(registry: Registry, namespace: string): Promise<Chec
     await registry.rehearse?.(namespace);
     return finding(check, "ok", "Claims and renewals are permitted.");
   } catch (cause) {
+    if (isSnowleaseError(cause, "FORBIDDEN") && cause.details["role"] !== undefined) {
+      const detail =
+        "The token may not claim, so nothing was tried. Whether a program may is known with a token of the role `worker`.";
+      return finding(check, "unknown", detail);
+    }
     return failed(check, cause);
   }
 }
