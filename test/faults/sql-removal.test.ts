@@ -85,6 +85,14 @@ describe.each(databases)("on $name", ({ dialect, missing, start }) => {
       expect(await tablesOf(namespace)).toContain("workerid_assign");
     });
 
+    test("the table of westid stays where the registry's URL tells of such programs", async () => {
+      const beside = await openSql(server.url("?beside=westid"));
+      open.push(beside);
+      const namespace = await namespaceOfOne();
+      await remove(beside, namespace);
+      expect(await tablesOf(namespace)).toEqual(["workerid_assign"]);
+    });
+
     test("the table of westid stays in the namespace by default", async () => {
       await registry.init({ namespace: "default", layout, ...limits });
       await remove(registry, "default");

@@ -228,7 +228,10 @@ export class SqlAttempt implements Attempt {
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { namespace } = this.#place;
-    const isDone = await erase(state, namespace, { note: noted, dialect: this.#database.dialect });
+    const { dialect, settings } = this.#database;
+    // A namespace in which nothing was claimed yet does not say so itself.
+    const shown = { ...state, beside: state.beside || settings.beside === "westid" };
+    const isDone = await erase(shown, namespace, { note: noted, dialect });
     if (isDone && this.#memory.namespace === namespace) delete this.#memory.namespace;
   }
 
