@@ -36,7 +36,7 @@ describe("migrate", () => {
 
   test.each([
     [["go"], "Expected plan, apply, status or finish, got `go`"],
-    [["plan"], "Expected `--from` one of ip, westid-redis"],
+    [["plan"], "Expected `--from` to be one of ip, westid-redis"],
     [["plan", "--from", "dns"], "Expected `--from` to be one of ip, westid-redis"],
     [["plan", "--from", "ip"], "Expected `--from ip` with `--hosts FILE`"],
     [["plan", "--from", "ip", "--hosts", "none.txt"], "The file `none.txt` cannot be read (it does not exist)"],

@@ -57,7 +57,7 @@ describe("help", () => {
     expect(help).toContain(`Usage: snowlease ${command}`);
     for (const part of ["--json", "--help", "Examples:"]) expect(help).toContain(part);
     // Each that does something with worker IDs takes options.
-    if (command !== "token" && command !== "completion") expect(help).toContain("SNOWLEASE_REGISTRY");
+    if (command !== "token" && command !== "completion") expect(help).toContain("SNOWLEASE_");
     expect(await sandbox.read([command, "-h"])).toBe(help);
     expect(sandbox.files()).toEqual([]);
   });
@@ -202,7 +202,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     test.each([
       ["SNOWLEASE_WORKER_ID", "abc", /correct SNOWLEASE_WORKER_ID/],
       ["WESTID_WORKERID", "1024", /correct WESTID_WORKERID/],
-      ["SNOWLEASE_ASSIGNER", "./none.mjs", /none\.mjs cannot be loaded/],
+      ["SNOWLEASE_ASSIGNER", "./none.mjs", /none\.mjs does not exist/],
     ])("%s=%s in the environment", async (name, value, message) => {
       const env = { [name]: value, SNOWLEASE_REGISTRY: registry };
       for (const args of [["id"], ["assign"], ["exec", "--", "true"]]) await expectRefused(args, message, env);
@@ -243,7 +243,7 @@ describe("what is wrong is told in one line, and nothing is created", () => {
     });
 
     test.each([
-      ["--assigner", ["./none.mjs"], /cannot be loaded/],
+      ["--assigner", ["./none.mjs"], /does not exist/],
       ["--ordinal", ["--host", "orders"], /to end in a number/],
       ["--window", ["121s"], /`window` to be at most 120000 ms/],
       ["--window", ["2m", "--max-window", "1m"], /`window` to be at most 60000 ms/],

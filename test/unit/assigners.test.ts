@@ -336,7 +336,7 @@ describe("an assigner of somebody's own", () => {
 
   it("is refused when there is no such module", async () => {
     expect(await refusal(customAssigner(join(folder, "none.mjs")).assign(request(), signal))).toContain(
-      "cannot be loaded",
+      "none.mjs does not exist; name the path of a module",
     );
     expect(await refusal(customAssigner(folder).assign(request(), signal))).toContain("cannot be loaded");
   });
