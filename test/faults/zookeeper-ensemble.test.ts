@@ -78,6 +78,18 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       return readTree((await ensemble.leader()).port);
     }
 
+    /** A holder that is stopped may have a request on its way, and the tree is read node by node: it is read again where it is not whole. */
+    async function expectAllWhole(): Promise<void> {
+      for (let tries = 1; ; tries++) {
+        try {
+          return expectWhole(await settled());
+        } catch (error) {
+          if (tries === 5) throw error;
+          await sleep(500);
+        }
+      }
+    }
+
     test("the leader is killed with -9, again and again, during claims, renewals and give-backs: no ID twice", async () => {
       for (let i = 0; i < 4; i++) await make({ window: 4000, host: `steady-${i}` });
       let running = true;
@@ -119,7 +131,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
         expect(snowflake.lease.fence).toBe(1);
       }
       await expectRecorded();
-      expectWhole(await settled());
+      await expectAllWhole();
     });
 
     test("what was acknowledged before the leader was killed is there after it", async () => {
@@ -150,7 +162,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       for (const { workerId, fence, until } of acknowledged) {
         expect(await registry.worker(namespace, workerId)).toMatchObject({ fence, until });
       }
-      expectWhole(await settled());
+      await expectAllWhole();
     });
 
     test("a holder that is left with a minority stops at its window, while the majority gives its number to another", async () => {
@@ -185,7 +197,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       await Promise.all([cut.stop(), next.stop()]);
       expect(expectDistinct()).toBeGreaterThan(1000);
       await expectRecorded();
-      expectWhole(await settled());
+      await expectAllWhole();
     });
 
     test("a process stopped past its session, not its window, goes on with the same claim", async () => {
@@ -223,7 +235,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expect(await registry.worker(namespace, workerId)).toMatchObject({ state: "live", fence });
       await one.stop();
       expect(expectDistinct()).toBeGreaterThan(100);
-      expectWhole(await settled());
+      await expectAllWhole();
     });
 
     test("the whole ensemble is killed with -9 and started again: nothing is forgotten, the holders go on", async () => {
@@ -252,7 +264,7 @@ describe.skipIf(zooKeeperMissing !== undefined)(
       expect(await registry.release({ ...keyOf(gone, grant), clock: Date.now() })).toEqual({ outcome: "released" });
       for (const maker of steady) await maker.stop();
       expect(expectDistinct()).toBeGreaterThan(1000);
-      expectWhole(await settled());
+      await expectAllWhole();
     });
   },
 );
