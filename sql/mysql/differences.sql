@@ -56,13 +56,10 @@ LIMIT :limit;
 -- name: assign.erase
 DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
 
--- name: meta.patience
--- For this session. Somebody may read the tables for hours, as a backup does.
-SET SESSION lock_wait_timeout = 1;
-
 -- name: meta.lock-tables
--- Nobody else reads or writes them until this session unlocks them, or ends.
-LOCK TABLES {history} WRITE, {window} WRITE, {assign} WRITE, {meta} WRITE;
+-- Of MariaDB alone. Nobody else reads or writes them until this session unlocks them, or ends. At once, or not at all: behind one that
+-- waits, all others would wait, too.
+LOCK TABLES {written_tables} NOWAIT;
 
 -- name: meta.drop-tables
 DROP TABLE {tables};

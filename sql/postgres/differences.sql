@@ -39,12 +39,16 @@ SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:t
 -- name: meta.unlock
 SELECT 1 AS unlocked;
 
--- name: meta.patience
--- For this transaction. Somebody may read the tables for hours, as a backup does.
-SELECT set_config('lock_timeout', '1000', true)::text AS lock_timeout;
+-- name: meta.lock-tables
+-- At once, or not at all: behind one that waits, all others would wait, too.
+LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE NOWAIT;
 
 -- name: meta.drop-tables
 DROP TABLE {tables};
+
+-- name: meta.unlock-tables
+-- The end of the transaction unlocks them.
+SELECT 1 AS unlocked;
 
 -- name: history.add
 INSERT INTO {history} (

@@ -1,11 +1,52 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
+import { mysql } from "../../src/registries/sql/mysql/dialect.ts";
+import { postgres } from "../../src/registries/sql/postgres/dialect.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { claimRequest, granted } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
 
 /* What a removal leaves in a database. */
+
+/** In front of each round trip of the client that is watched, whose size of its pool tells it from others. */
+let before: ((trip: number) => Promise<void>) | undefined;
+let trips = 0;
+const watched = 7;
+
+for (const dialect of [postgres, mysql]) {
+  const connect = dialect.connection.bind(dialect);
+  vi.spyOn(dialect, "connection").mockImplementation((driver, target) => {
+    const connection = connect(driver, target);
+    const run = connection.run.bind(connection);
+    connection.run = async (statements, edges) => {
+      const isWork = target.poolSize === watched && Object.keys(connection.names).length > 0;
+      if (isWork) await before?.(trips++);
+      return run(statements, edges);
+    };
+    return connection;
+  });
+}
+
+/** Does `work` once for each of its round trips, with something else in front of that. */
+async function atEachTrip(
+  work: (at: number) => Promise<void>,
+  inside: (at: number) => Promise<unknown>,
+): Promise<number> {
+  for (let at = 0; ; at++) {
+    let isReached = false;
+    trips = 0;
+    before = async (trip) => {
+      if (trip !== at) return;
+      isReached = true;
+      before = undefined;
+      await inside(at);
+    };
+    await work(at);
+    before = undefined;
+    if (!isReached) return at;
+  }
+}
 
 const layout = defaultLayout.fingerprint;
 const limits = { maxWindow: 5000, maxClockSkew: 100 };
@@ -82,7 +123,7 @@ describe.each(databases)("on $name", ({ dialect, missing, start }) => {
       await server.query(`DELETE FROM workerid_assign_${namespace}`);
       await server.query(`UPDATE workerid_window_${namespace} SET until_ms = 1, token = NULL`);
       await remove(registry, namespace);
-      expect(await tablesOf(namespace)).toContain("workerid_assign");
+      expect(await tablesOf(namespace)).toEqual(["workerid_assign"]);
     });
 
     test("the table of westid stays where the registry's URL tells of such programs", async () => {
@@ -104,6 +145,8 @@ describe.each(databases)("on $name", ({ dialect, missing, start }) => {
       for (const table of all) {
         await server.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table}_${namespace} TO ${user}`);
       }
+      // So that it is the drop that is refused, and not the lock.
+      if (dialect === "mysql") await server.query(`GRANT LOCK TABLES ON snowlease.* TO ${user}`);
       const own = await openSql(server.url().replace(/\/\/[^@/]*@?/, "//app:s3cret@"));
       open.push(own);
       await remove(own, namespace);
@@ -122,11 +165,68 @@ describe.each(databases)("on $name", ({ dialect, missing, start }) => {
       const reading = server.query(`SELECT ${sleep} AS slept FROM workerid_meta_${namespace} LIMIT 1`);
       const begun = `SELECT 1 AS one FROM ${sessions} WHERE ${running} LIKE 'SELECT %(6)%workerid_meta_${namespace} LIMIT 1'`;
       await expect.poll(() => server.query(begun)).toHaveLength(1);
-      await remove(registry, namespace);
+      // Less time than the reader takes, however often it tries.
+      const hurried = await openSql(server.url(), 1000);
+      open.push(hurried);
+      await remove(hurried, namespace);
       expect(await tablesOf(namespace)).toEqual(all);
       await registry.init({ namespace, layout, ...limits });
       expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ fence: 1 });
       await reading;
+    });
+
+    test("what a Java process takes while the removal goes on stays", async () => {
+      const victim = await openSql(server.url(`?poolSize=${watched}`));
+      open.push(victim);
+      const row = "(worker_id, pid, ip, hostname, create_time) VALUES (0, 1, '192.0.2.9', 'java', CURRENT_TIMESTAMP)";
+      let begun = "";
+      let isTaken = false;
+      const reached = await atEachTrip(
+        async () => {
+          begun = await namespaceOfOne();
+          isTaken = false;
+          await remove(victim, begun).catch(() => undefined);
+          if (!isTaken) return;
+          expect(await server.query(`SELECT worker_id FROM workerid_assign_${begun}`)).toEqual([{ worker_id: 0 }]);
+        },
+        async () => {
+          const into = `INSERT INTO workerid_assign_${begun} ${row}`;
+          const statement =
+            dialect === "postgres"
+              ? `SET lock_timeout = 200; ${into}`
+              : `SET STATEMENT lock_wait_timeout = 1 FOR ${into}`;
+          isTaken = await server.query(statement).then(
+            () => true,
+            () => false,
+          );
+        },
+      );
+      expect(reached).toBeGreaterThan(5);
+    });
+
+    test("a namespace that another process forgets while it is made anew is made anew", async () => {
+      const victim = await openSql(server.url(`?poolSize=${watched}`));
+      open.push(victim);
+      let begun = "";
+      const reached = await atEachTrip(
+        async () => {
+          begun = await namespaceOfOne();
+          await victim.init({ namespace: begun, layout, ...limits });
+        },
+        () => remove(registry, begun),
+      );
+      expect(reached).toBeGreaterThan(3);
+    });
+
+    test("a process whose last namespace another one forgets is as well as before", async () => {
+      const namespace = await namespaceOfOne();
+      const other = await openSql(server.url());
+      open.push(other);
+      await other.describe(namespace);
+      await remove(registry, namespace);
+      expect(await other.ping()).toMatchObject({ schema: 2 });
+      expect(await other.describe(namespace)).toBeUndefined();
+      expect(await other.ping()).toMatchObject({ schema: 2 });
     });
   });
 });

@@ -33,7 +33,7 @@ export const remove: CliCommand = {
     await withRegistry(config, (registry) => removeNamespace(registry, { namespace, era, forget }, where));
     if (json) return output.json({ namespace, era, forget });
     const after = forget
-      ? "Nothing of it is left."
+      ? "No note of its name is left."
       : "A note of its name is left: a namespace that is made again begins in quarantine.";
     return output.line(`Namespace \`${namespace}\` is removed from ${where}. ${after}`);
   },

@@ -25,7 +25,7 @@ export class Foreigners extends Error {
 
 /** Notes that such processes take numbers here. @throws Changed */
 export async function noteBeside(state: SqlNamespace): Promise<never> {
-  await state.tx.write(() => [setEntry(state, "beside", 1)]);
+  await state.tx.write(() => [stay(state), setEntry(state, "beside", 1)]);
   throw new Changed("those beside us were noted");
 }
 

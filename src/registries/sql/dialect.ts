@@ -102,10 +102,10 @@ export interface Dialect {
   /** Whether the servers of the first identity went on as those of the second, and forgot nothing: it is stored in its place. */
   goesOn?(stored: string, seen: string): boolean;
   /**
-   * Whether the tables of a namespace that is gone are dropped: in the transaction that deletes it, or behind that, under a lock on them, if they
-   * are still empty. Absent, or undefined: they stay, since a namespace of its name may be made anew in them meanwhile. `identity`: of the server.
+   * Whether the tables of a namespace that is gone can be dropped under a lock on them, so that none of its name is made anew in them
+   * meanwhile. Absent: no. `identity`: of the server.
    */
-  dropsTables?(identity: string): "inside" | "behind" | undefined;
+  dropsTables?(identity: string): boolean;
   /** What acknowledged writes survive, from the statement `session.durability`. */
   durabilityOf(row: SqlRow): Durability;
 }

@@ -1,21 +1,17 @@
 import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { Era } from "../../rule/era.ts";
 import { together } from "../together.ts";
-import type { Dialect } from "./dialect.ts";
-import { conditions, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace.ts";
+import { conditions, entriesOf, isBeside, putNote, setEntry, setEra, type SqlNamespace, stay } from "./namespace.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * The removal of a namespace. With a note of its name its tables stay, and the row that names their version. Without a note they go, where no
- * namespace of its name can be made anew between the deletion and the drop: it would lose what it has granted.
+ * The removal of a namespace. Its tables stay, and the row that names their version: `schema.ts` drops them where no note of the name stays.
  *
  * It locks rows in the order of other writers: the era, the namespace, then records with their rows for Java processes and their history.
  */
 
 /** Rows of each table that one transaction deletes. */
 const most = 500;
-/** How often it tries to drop the tables. */
-const mostDrops = 2;
 
 /** The records have a later use than the namespace remembers: that of a claim that was on its way when it was sealed. */
 class LaterUse extends Error {
@@ -27,74 +23,41 @@ class LaterUse extends Error {
   }
 }
 
-/** The tables could not be dropped: the user may not, or somebody reads them. */
-class Undropped extends Error {}
+/** What is left of a namespace that is gone. */
+interface Erased {
+  /** Whether Java processes were ever seen in it. */
+  readonly beside: boolean;
+}
 
 /**
  * Deletes some of what is stored of a namespace, which is sealed; once nothing else is left, the namespace itself, with `note` noted under its
- * name. Returns whether it is gone. `namespace`: its name.
+ * name. Undefined where more is left. `namespace`: its name.
  */
 export async function erase(
   state: SqlNamespace,
   namespace: string,
-  { note, dialect }: { readonly note: Era | undefined; readonly dialect: Dialect },
-): Promise<boolean> {
+  note: Era | undefined,
+): Promise<Erased | undefined> {
   await checkMarks(state, namespace);
-  const drops = note === undefined ? dialect.dropsTables?.(state.identity) : undefined;
-  for (let tries = 1; ; tries++) {
-    try {
-      const isGone = await eraseIn(state, { namespace, note, drops: drops === "inside" && tries <= mostDrops });
-      if (isGone && drops === "behind") await dropEmptyTables(state, namespace);
-      return isGone;
-    } catch (error) {
-      if (error instanceof Undropped) continue;
-      if (!(error instanceof LaterUse)) throw error;
-      await state.tx.write(() => [setEra(state, { ...state.made.era, quarantineEnd: error.last })]);
-      return false;
-    }
-  }
-}
-
-/** The same in one transaction. @throws LaterUse, Undropped */
-async function eraseIn(
-  state: SqlNamespace,
-  { namespace, note, drops }: { readonly namespace: string; readonly note: Era | undefined; readonly drops: boolean },
-): Promise<boolean> {
   const { tx, made } = state;
-  return tx.atomically(async () => {
-    const [, { last, isAll }] = await together([holdSealed(state), eraseSome(tx)]);
-    if (last > made.era.quarantineEnd) throw new LaterUse(last);
-    if (!isAll) return false;
-    await together([
-      tx.change("meta.erase", {}),
-      ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
-    ]);
-    if (drops) {
-      await together([tx.all("meta.patience"), dropTables(state, namespace)]).catch((cause: unknown) => {
-        throw new Undropped("the tables stay", { cause });
-      });
-    }
-    return true;
-  });
-}
-
-/** Drops the tables of a namespace that is gone, unless one of its name was made anew in them. Where this fails they stay, and hold nothing. */
-async function dropEmptyTables(state: SqlNamespace, namespace: string): Promise<void> {
-  const { tx } = state;
   try {
-    const [, , left] = await together([tx.all("meta.patience"), tx.all("meta.lock-tables"), tx.all("meta.read")]);
-    if (left.length === 1) await dropTables(state, namespace);
-  } catch {
-    // The namespace is removed, whatever becomes of them.
+    return await tx.atomically(async () => {
+      const [, { last, isAll }] = await together([holdSealed(state), eraseSome(tx)]);
+      if (last > made.era.quarantineEnd) throw new LaterUse(last);
+      if (!isAll) return undefined;
+      // Behind the lock no claim notes any more that there are such processes.
+      const beside = isBeside(entriesOf(await tx.all("meta.read")));
+      await together([
+        tx.change("meta.erase", {}),
+        ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
+      ]);
+      return { beside };
+    });
+  } catch (error) {
+    if (!(error instanceof LaterUse)) throw error;
+    await tx.write(() => [setEra(state, { ...made.era, quarantineEnd: error.last })]);
+    return undefined;
   }
-  await tx.all("meta.unlock-tables").catch(() => undefined);
-}
-
-/** The table of westid stays where its programs have used it, or look for it. That with the version of all goes last. */
-async function dropTables({ tx, beside }: SqlNamespace, namespace: string): Promise<void> {
-  const stays = beside || namespace === "default" || (await tx.get("assign.any-foreign")) !== undefined;
-  const tables = ["history", "window", ...(stays ? [] : ["assign"]), "meta"].map((table) => `{${table}}`);
-  await tx.all("meta.drop-tables", {}, { tables: tables.join(", ") });
 }
 
 /**

@@ -61,7 +61,7 @@ export async function readNamespace(tx: Transaction, place: SqlPlace, schema: nu
     made: { info, era: eraIn(entries), receiptKey },
     clock: numberOf(first, "clock"),
     identity: textOf(first, "identity"),
-    beside: entries.get("beside")?.value === "1",
+    beside: isBeside(entries),
     entries,
     tx,
   };
@@ -71,6 +71,10 @@ export function entriesOf(rows: readonly SqlRow[]): MetaEntries {
   return new Map(
     rows.map((row) => [textOf(row, "name"), { value: textOf(row, "value"), version: numberOf(row, "version") }]),
   );
+}
+
+export function isBeside(entries: MetaEntries): boolean {
+  return entries.get("beside")?.value === "1";
 }
 
 function eraIn(entries: MetaEntries): Era {

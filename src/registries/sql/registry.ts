@@ -9,7 +9,7 @@ import { openDatabase, type SqlAddress } from "./database.ts";
 import { guard, readNamespace, type SqlNamespace } from "./namespace.ts";
 import { numberOf, shortenedLabel } from "./records.ts";
 import { rehearse } from "./rehearsal.ts";
-import { makeTables } from "./schema.ts";
+import { dropTables, makeTables } from "./schema.ts";
 import { checkElsewhere, elsewhereOf, scopeIn } from "./scope.ts";
 import { SqlAttempt, type SqlMemory } from "./store.ts";
 
@@ -32,7 +32,7 @@ const once = { repeatable: false };
 export async function sqlRegistry(address: SqlAddress, options: RegistryOptions): Promise<Registry> {
   const database = await openDatabase(address, options);
   const { title, clock, operationTimeout, silent, dialect, schema, execute } = database;
-  const memory: SqlMemory = {};
+  const memory: SqlMemory = { forgotten: new Map() };
   const rush = new Rush(clock);
 
   const store: RemoteStore = {
@@ -63,9 +63,9 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 
     scope: (namespace) => execute(namespace, repeatable, ({ tx }) => scopeIn(tx, database, namespace)),
 
-    ping() {
+    async ping() {
       const { namespace } = memory;
-      return execute(namespace ?? "default", repeatable, async ({ tx }) => {
+      const answer = execute(namespace ?? "default", repeatable, async ({ tx }) => {
         const row = await tx.get("session.durability");
         const [touched] = await tx.write(() => [
           tx.get("session.touch"),
@@ -73,6 +73,12 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
         ]);
         const touchedAt = numberOf(touched ?? {}, "clock");
         return { clock: touchedAt, ...dialect.durabilityOf(row ?? {}), schema: schema.version };
+      });
+      return answer.catch((error: unknown) => {
+        if (namespace === undefined || !isMissingTables(error)) throw error;
+        // Somebody else has removed it: what the server can do shows without it.
+        if (memory.namespace === namespace) delete memory.namespace;
+        return store.ping();
       });
     },
 
@@ -86,13 +92,29 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
 
     async init(request) {
       const { namespace } = request;
-      if (request.separate !== true) await checkElsewhere(database, namespace);
-      await execute(namespace, repeatable, async ({ tx, place }) => {
-        await makeTables(tx, place, database);
-        const state = await ifThere(readNamespace(tx, place, schema.version));
-        if (state !== undefined) await guard(state, dialect);
+      const make = async () => {
+        if (request.separate !== true) await checkElsewhere(database, namespace);
+        await execute(namespace, repeatable, async ({ tx, place }) => {
+          await makeTables(tx, place, database);
+          const state = await ifThere(readNamespace(tx, place, schema.version));
+          if (state !== undefined) await guard(state, dialect);
+        });
+        return registry.init(request);
+      };
+      // Another process may have removed the namespace meanwhile, with its tables.
+      return make().catch((error: unknown) => {
+        if (isMissingTables(error)) return make();
+        throw error;
       });
-      return registry.init(request);
+    },
+
+    async remove(request) {
+      const { namespace } = request;
+      memory.forgotten.delete(namespace);
+      await registry.remove?.(request);
+      const beside = memory.forgotten.get(namespace);
+      memory.forgotten.delete(namespace);
+      if (beside !== undefined) await dropTables(database, namespace, beside);
     },
 
     claim: (request) => registry.claim({ ...request, holder: shortenedLabel(request.holder) }),

@@ -1,3 +1,4 @@
+import { monotonic } from "../../clock.ts";
 import { Beaten } from "../engine/operate.ts";
 import { together } from "../together.ts";
 import type { SqlDatabase } from "./database.ts";
@@ -5,6 +6,9 @@ import { otherSchema, type SqlPlace } from "./errors.ts";
 import { numberOf, textOf } from "./records.ts";
 import { loadSchema, type Names, named, namesOf, sessionStatements, type TablesPlace } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
+
+/** How often it tries to lock the tables of a namespace that is gone, and how long it waits in between, ms. */
+const [lockTries, lockPause] = [5, 50];
 
 /**
  * Creates the tables of a namespace where one is missing. Some databases commit each statement of a schema by itself: each can be repeated, and
@@ -49,6 +53,49 @@ async function look(tx: Transaction, names: Names) {
     lost: version === undefined ? [] : tables.filter((_, i) => others[i] !== true),
     identity: identity && numberOf(identity, "version"),
   };
+}
+
+/**
+ * Drops the tables of a namespace that is gone, unless one of its name was made anew in them, or somebody reads them. Where it fails they stay,
+ * and grant nothing. The table of westid stays where programs of its kind have used it, or look for it. `beside`: such programs were seen.
+ */
+export async function dropTables(database: SqlDatabase, namespace: string, beside: boolean): Promise<void> {
+  const { clock, operationTimeout, settings } = database;
+  const deadline = monotonic(clock) + operationTimeout;
+  const mayDropAll = !beside && settings.beside !== "westid" && namespace !== "default";
+  for (let tries = 1; tries <= lockTries; tries++) {
+    try {
+      return await database.attempt(namespace, deadline, ({ tx }) => dropEmpty(tx, mayDropAll));
+    } catch (error) {
+      // The namespace is removed, whatever becomes of its tables.
+      if (!(error instanceof Beaten)) return;
+      await clock.sleep(lockPause);
+    }
+  }
+}
+
+async function dropEmpty(tx: Transaction, mayDropAll: boolean): Promise<void> {
+  const locked = ["meta", ...(mayDropAll ? ["assign"] : []), "window", "history"].map((table) => `{${table}}`);
+  try {
+    await tx.atomically(async () => {
+      await tx.all(
+        "meta.lock-tables",
+        {},
+        {
+          tables: locked.join(", "),
+          written_tables: locked.map((table) => `${table} WRITE`).join(", "),
+        },
+      );
+      // The row of the schema alone: no namespace, and no note of one.
+      if ((await tx.all("meta.read")).length !== 1) return;
+      const isForeign = mayDropAll && (await tx.get("assign.any-foreign")) !== undefined;
+      // That with the version goes last: what is left of an interrupted drop is made whole by the next `init`.
+      const [meta = "", ...others] = locked.filter((table) => !isForeign || table !== "{assign}");
+      await tx.all("meta.drop-tables", {}, { tables: [...others, meta].join(", ") });
+    });
+  } finally {
+    await tx.all("meta.unlock-tables").catch(() => undefined);
+  }
 }
 
 /** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */

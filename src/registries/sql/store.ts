@@ -40,6 +40,8 @@ import { drawVersion } from "./version.ts";
 export interface SqlMemory {
   /** A namespace that exists: `ping` tries to write to its tables. */
   namespace?: string;
+  /** Namespaces whose tables are to be dropped, and whether Java processes were seen there. */
+  readonly forgotten: Map<string, boolean>;
 }
 
 /** What an attempt is for. */
@@ -117,6 +119,7 @@ export class SqlAttempt implements Attempt {
   /** What there is instead of a namespace. */
   async #absent(reads: readonly StoreRead[], cause: unknown): Promise<Answers> {
     const place = this.#place;
+    if (this.#memory.namespace === place.namespace) delete this.#memory.namespace;
     const nothing = await this.#lookForNote();
     if (nothing.entries.has("layout")) {
       // Another table is missing, or the namespace was made a moment ago.
@@ -228,11 +231,11 @@ export class SqlAttempt implements Attempt {
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { namespace } = this.#place;
-    const { dialect, settings } = this.#database;
-    // A namespace in which nothing was claimed yet does not say so itself.
-    const shown = { ...state, beside: state.beside || settings.beside === "westid" };
-    const isDone = await erase(shown, namespace, { note: noted, dialect });
-    if (isDone && this.#memory.namespace === namespace) delete this.#memory.namespace;
+    const gone = await erase(state, namespace, noted);
+    if (gone === undefined) return;
+    if (this.#memory.namespace === namespace) delete this.#memory.namespace;
+    const drops = noted === undefined && this.#database.dialect.dropsTables?.(state.identity) === true;
+    if (drops) this.#memory.forgotten.set(namespace, gone.beside);
   }
 
   /** Puts a record in the place of the one that was read. It takes effect only where that still stands, on the server and in the era that were read. */

@@ -22,6 +22,9 @@ type MysqlDriver = typeof mysql2;
 
 const statement = sessionStatements("mysql");
 
+/** The identity of a MySQL. */
+const serverUuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
 /** How long the server keeps an idle session, s. A client that still runs closes it much sooner. */
 const idleTimeout = 60;
 
@@ -43,8 +46,8 @@ export const mysql: Dialect = {
 
   sameServer: (stored, seen) => stored === seen,
   goesOn,
-  // The other nodes of a cluster do not have this one's locks.
-  dropsTables: (identity) => (identity.startsWith(galera) ? undefined : "behind"),
+  // MariaDB alone: the other nodes of its clusters do not have this one's locks, and nor has the next primary of a group of MySQL.
+  dropsTables: (identity) => !identity.startsWith(galera) && !serverUuid.test(identity),
 
   durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog, identity }) {
     if (clusterOf(String(identity)) !== undefined) {

@@ -49,7 +49,7 @@ export const postgres: Dialect = {
     return timeline === seenTimeline && (cluster === "" || seenCluster === "" || cluster === seenCluster);
   },
 
-  dropsTables: () => "inside",
+  dropsTables: () => true,
 
   durabilityOf({ fsync, full_page_writes: wholePages, standbys }) {
     if (fsync !== "on" || wholePages !== "on") {
