@@ -1,6 +1,7 @@
 import { configInvalid, shown } from "../../id/errors.ts";
 import type { CliCommand } from "../command.ts";
 import { flagsOf } from "../flags.ts";
+import { firstSentence } from "../terminal/help.ts";
 
 /** What a shell offers behind one command. */
 interface Offer {
@@ -50,8 +51,7 @@ async function offerOf(command: CliCommand): Promise<Offer> {
     flag: `--${name}`,
     takesValue: value !== undefined,
   }));
-  const summary = /^.*?\.(?= |$)/.exec(command.summary)?.[0] ?? command.summary;
-  return { command: command.name, summary: summary.replace(/\.$/, ""), flags };
+  return { command: command.name, summary: firstSentence(command).replace(/\.$/, ""), flags };
 }
 
 function bash(offers: readonly Offer[]): string {

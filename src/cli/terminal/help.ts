@@ -20,10 +20,15 @@ export function firstSteps(first: readonly Pick<CliCommand, "name" | "summary">[
     usage,
     "",
     "Commands to begin with:",
-    ...listing(first.map(({ name, summary }) => [name, /^.*?\.(?= |$)/.exec(summary)?.[0] ?? summary])),
+    ...listing(first.map((command) => [command.name, firstSentence(command)])),
     "",
     `\`snowlease help\` lists all ${count} commands. \`snowlease help COMMAND\` explains one.`,
   ].join("\n");
+}
+
+/** Of what a command does. */
+export function firstSentence({ summary }: Pick<CliCommand, "summary">): string {
+  return /^.*?\.(?= |$)/.exec(summary)?.[0] ?? summary;
 }
 
 /** What `snowlease --help` prints. */
