@@ -1,3 +1,4 @@
+import { whileWaiting } from "./terminal/progress.ts";
 import type { Config } from "../config/config.ts";
 import type { RegistryAddress } from "../registries/index.ts";
 import { configInvalid, shown, SnowleaseError } from "../id/errors.ts";
@@ -108,12 +109,19 @@ export async function withRegistry<Result>(
         : "name the registry of your programs with `--registry`, or make this one with a first claim";
     throw new SnowleaseError("NOT_FOUND", `The registry ${address.redacted} does not exist yet; ${advice}.`);
   }
-  const registry = await openConfigured(config);
-  try {
-    return await use(registry);
-  } finally {
-    await registry.close().catch(() => undefined);
-  }
+  return withOpened(config, use);
+}
+
+/** Opens the registry, also one that this creates, and closes it in the end. A terminal shows that it waits for it. */
+export function withOpened<Result>(config: Config, use: (registry: Registry) => Promise<Result>): Promise<Result> {
+  return whileWaiting(addressOf(config).redacted, async () => {
+    const registry = await openConfigured(config);
+    try {
+      return await use(registry);
+    } finally {
+      await registry.close().catch(() => undefined);
+    }
+  });
 }
 
 /** The layout of a namespace. @throws SnowleaseError LAYOUT_MISMATCH where an option names another one. */

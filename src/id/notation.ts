@@ -1,4 +1,6 @@
 import { checkInteger, refuse } from "./check.ts";
+import { didYouMean } from "./did-you-mean.ts";
+import { configInvalid, shown } from "./errors.ts";
 import type { PoolBounds } from "./pool-bounds.ts";
 
 /** Adjacent bits of an ID. */
@@ -61,6 +63,8 @@ export const presetNames: readonly PresetName[] = Object.keys(presets) as Preset
 const decimal = "(?:0|[1-9][0-9]{0,15})";
 const pair = `[^:,@/]+:${decimal}`;
 const notationPattern = new RegExp(`^(${pair}(?:,${pair})*)@(${decimal})(?:/(${decimal}))?(/wraps)?$`);
+const isPair = new RegExp(`^${pair}$`);
+const isDecimal = new RegExp(`^${decimal}$`);
 const namePattern = /^[a-z][a-z0-9]{0,15}$/;
 const poolPattern = new RegExp(`^(${decimal})(?:-(${decimal}))?$`);
 
@@ -72,12 +76,41 @@ export function readNotation(text: string): LayoutSpec {
   const match = typeof notation === "string" && notation.length < 1024 ? notationPattern.exec(notation) : null;
   if (match === null) {
     const rule = `to be a preset (${presetNames.join(", ")}) or a notation like \`${presets.westid}\``;
-    return refuse("layout", rule, text);
+    const flaw = flawOf(text);
+    const got = flaw === undefined ? shown(text) : `${shown(text)}, ${flaw}`;
+    throw configInvalid(`Expected \`layout\` ${rule}, got ${got}`);
   }
   const [, list = "", epoch, tick = 1, wraps] = match;
   const pairs = list.matchAll(/([^:,]+):([0-9]+)/g);
   const fields = Array.from(pairs, ([, name = "", bits]) => ({ name, bits: Number(bits) }));
   return { fields, epoch: Number(epoch), tick: Number(tick), wraps: wraps !== undefined };
+}
+
+/** Why a text is no notation. */
+function flawOf(text: unknown): string | undefined {
+  if (typeof text !== "string") return undefined;
+  const meant = didYouMean(text, presetNames);
+  if (meant !== undefined) return `which resembles \`${meant}\``;
+  const [list = "", rest] = text.split(/@(.*)/s, 2);
+  const wrong = list.split(",").find((part) => !isPair.test(part));
+  if (wrong !== undefined)
+    return list.includes(":") || list.includes(",")
+      ? flawAt(wrong, "a field and its bits, such as `worker:10`")
+      : undefined;
+  if (rest === undefined) return "which lacks `@` and the epoch in Unix ms";
+  const [epoch = "", tick, ...others] = rest.split("/");
+  if (!isDecimal.test(epoch)) return flawAt(epoch, "an epoch in Unix ms, such as `1490346283706`");
+  if (tick !== undefined && tick !== "wraps" && !isDecimal.test(tick)) return flawAt(tick, "a tick in ms, such as `1`");
+  if (others.length === 0) return undefined;
+  return `where ${quoted(others.join("/"))} follows the tick, and only \`wraps\` may`;
+}
+
+function flawAt(part: string, expected: string): string {
+  return `where ${quoted(part)} is not ${expected}`;
+}
+
+function quoted(part: string): string {
+  return shown(part).replace(/ \(string\)$/, "");
 }
 
 /** Checks that the name and the width of a field can be written. @throws SnowleaseError CONFIG_INVALID */

@@ -129,7 +129,7 @@ const mistakes: readonly (readonly [line: string, code: number, answer: string])
     "REGISTRY_UNAVAILABLE: Redis 127.0.0.1:1 did not answer within 300 ms (connect ECONNREFUSED 127.0.0.1:1), nothing was changed; look whether it runs and can be reached.",
   ],
   [
-    "id --registry http://127.0.0.1:1",
+    "id --registry http://127.0.0.1:1 --operation-timeout 300ms",
     5,
     "REGISTRY_UNAVAILABLE: The daemon at http://127.0.0.1:1 did not answer: connect ECONNREFUSED 127.0.0.1:1; check that it runs, and that a daemon is what listens there.",
   ],
@@ -201,17 +201,17 @@ const mistakes: readonly (readonly [line: string, code: number, answer: string])
   [
     "id --layout twiter",
     2,
-    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `twiter` (string); correct --layout.",
+    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `twiter` (string), which resembles `twitter`; correct --layout.",
   ],
   [
     "id --layout timestamp:41,worker:10",
     2,
-    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `timestamp:41,worker:10` (string); correct --layout.",
+    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `timestamp:41,worker:10` (string), which lacks `@` and the epoch in Unix ms; correct --layout.",
   ],
   [
     "id --layout timestamp:41,worker:10,sequence:20",
     2,
-    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `timestamp:41,worker:10,sequence:20` (string); correct --layout.",
+    "CONFIG_INVALID: Expected `layout` to be a preset (westid, twitter, rollback, uid, uid-datacenter, sonyflake, discord, instagram, mastodon, safe53, scene) or a notation like `timestamp:41,worker:10,sequence:12@1490346283706/1`, got `timestamp:41,worker:10,sequence:20` (string), which lacks `@` and the epoch in Unix ms; correct --layout.",
   ],
   [
     "id --window 5",

@@ -543,6 +543,20 @@ describe("a spec is refused", () => {
     );
   });
 
+  it.each([
+    ["Twiter", "which resembles `twitter`"],
+    ["ts=41,worker=10,seq=12", "where `ts=41` is not a field and its bits, such as `worker:10`"],
+    ["41:10:12", "where `41:10:12` is not a field and its bits, such as `worker:10`"],
+    ["timestamp:41,worker:010@0", "where `worker:010` is not a field and its bits, such as `worker:10`"],
+    ["timestamp:41,worker:10,sequence:12", "which lacks `@` and the epoch in Unix ms"],
+    ["timestamp:41,worker:10@2020-01-01", "where `2020-01-01` is not an epoch in Unix ms, such as `1490346283706`"],
+    ["timestamp:41,worker:10@0/1ms", "where `1ms` is not a tick in ms, such as `1`"],
+    ["timestamp:41,worker:10@0/1/wrap", "where `wrap` follows the tick, and only `wraps` may"],
+    ["42-10-12", "got `42-10-12` (string)"],
+  ])("and says what is wrong with %s", (text, flaw) => {
+    expect(notation(text).endsWith(flaw)).toBe(true);
+  });
+
   it("but not when only the tick of 1 ms is left out", () => {
     expect(Layout.parse("timestamp:41,worker:10,sequence:12@1490346283706")).toEqual(westid);
   });

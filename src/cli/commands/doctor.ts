@@ -5,6 +5,7 @@ import { listOf, storeOf } from "../../registries/index.ts";
 import type { CliCommand } from "../command.ts";
 import { warned } from "../exit-codes.ts";
 import { table } from "../terminal/output.ts";
+import { whileWaiting } from "../terminal/progress.ts";
 import {
   addressOf,
   namedRegistryConfig,
@@ -47,7 +48,7 @@ export const doctor: CliCommand = {
     const config = await registryConfig(invocation);
     const { namespace, registryFrom, sources, layout, pool, operationTimeout } = config;
     const address = addressOf(config);
-    const findings = await examine({
+    const examined = examine.bind(undefined, {
       open: () => openConfigured(config),
       named: registryFrom === "named",
       namespace,
@@ -62,6 +63,7 @@ export const doctor: CliCommand = {
       file: address.kind === "sqlite" ? address.path : undefined,
       now: Date.now,
     });
+    const findings = await whileWaiting(address.redacted, examined);
     const healthy = findings.every(({ status }) => status !== "fail");
     if (json) await output.json({ healthy, registry: address.redacted, namespace, findings });
     else

@@ -3,7 +3,7 @@ import type { Lease } from "../../lease/lease.ts";
 import type { Snowflake } from "../../generator/snowflake.ts";
 import type { Config } from "../../config/config.ts";
 import type { CliCommand } from "../command.ts";
-import { opensLater, tellWait, waitRule } from "../processes/hold.ts";
+import { opensLater, tellWait, waitRule, whileClaiming } from "../processes/hold.ts";
 import { claimConfig } from "../settings.ts";
 import { onInterrupt } from "../processes/signals.ts";
 import { formatNames, integerOf, wordOf } from "../values.ts";
@@ -40,7 +40,7 @@ export const id: CliCommand = {
     const stop = AbortSignal.any([interrupted, output.closed]);
     let ids: Snowflake | undefined;
     try {
-      const lease = await openLease(config, { signal: stop, argv: [], onWait: tellWait });
+      const lease = await whileClaiming(config, () => openLease(config, { signal: stop, argv: [], onWait: tellWait }));
       ids = await generatorOn(lease, config);
       checkOpen(lease, config);
       for (let made = 0; made < count; made++) {

@@ -12,9 +12,9 @@ import {
   namedRegistryConfig,
   namedRegistryRule,
   namespacesOf,
-  openConfigured,
   registryConfig,
   registryFlag,
+  withOpened,
 } from "../settings.ts";
 
 export const init: CliCommand = {
@@ -54,8 +54,7 @@ export const init: CliCommand = {
       }
       return;
     }
-    const registry = await openConfigured(config);
-    try {
+    await withOpened(config, async (registry) => {
       const { layout, limits } = config;
       const words = { new: flags.has("new"), separate: flags.has("separate") };
       const made: object[] = [];
@@ -70,9 +69,7 @@ export const init: CliCommand = {
         }
       }
       if (json) await oneOrList(output, made);
-    } finally {
-      await registry.close().catch(() => undefined);
-    }
+    });
   },
 };
 

@@ -271,7 +271,7 @@ async function statusStep(invocation: Invocation): Promise<number | void> {
       const { hosts, moved, stopped: idle, old, conflict } = status;
       const resting = idle > 0 ? ` ${idle} moved and not running now,` : "";
       const line = `${moved} of ${counted(hosts.length, "host")} moved,${resting} ${old} on the old scheme, ${conflict} in conflict`;
-      run.progress.show(line, "", moved / hosts.length);
+      if (process.stderr.isTTY) run.progress.show(line, "", moved / hosts.length);
       if (json && line !== before) await output.json(status);
       else if (!json && !process.stderr.isTTY && line !== before) await output.line(`${line}.`);
       before = line;

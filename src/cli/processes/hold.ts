@@ -5,7 +5,8 @@ import { configInvalid, SnowleaseError, timeText } from "../../id/errors.ts";
 import { bothClocks, jumpBetween, stepTolerance, systemClock } from "../../clock.ts";
 import type { Lease } from "../../lease/lease.ts";
 import type { Registry } from "../../rule/registry.ts";
-import { deferConfigured } from "../settings.ts";
+import { addressOf, deferConfigured } from "../settings.ts";
+import { endWaiting, whileWaiting } from "../terminal/progress.ts";
 
 /** A lease for programs that know no windows: only stopping them in time protects it. */
 export interface HeldLease {
@@ -84,7 +85,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   };
   // The mode is that of a generator: here programs make the IDs, and none of them may lead its clock.
   const terms = { ...config, registry: watched, onLost: "stop", mode: "wall" } as const;
-  const opening = openLease(terms, { signal, argv: [], onWait: tellWait });
+  const opening = whileClaiming(config, () => openLease(terms, { signal, argv: [], onWait: tellWait }));
   const lease = await opening.catch(async (error: unknown) => {
     await closeRegistry();
     throw error;
@@ -158,6 +159,11 @@ function notOpen({ workerId, from }: Lease): SnowleaseError {
   return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; correct the clock, then start again.`);
 }
 
+/** Shows on stderr that a claim waits, after a second. */
+export function whileClaiming<Result>(config: Config, claim: () => Promise<Result>): Promise<Result> {
+  return whileWaiting(`a worker ID from ${addressOf(config).redacted}`, claim);
+}
+
 /** For `--help`. */
 export const waitRule: string =
   "Where the window of the worker ID opens later, as on a host that moves from another scheme, it says so on stderr and waits: until `--claim-timeout`, by default for maxWindow + maxClockSkew.";
@@ -165,6 +171,7 @@ export const waitRule: string =
 /** Tells an operator why a start takes its time. */
 export function tellWait(workerId: number, opens: number, wait: number): void {
   if (wait < leastTold) return;
+  endWaiting();
   const what = `The window of worker ${workerId} opens at ${timeText(opens)}, in ${lengthText(wait)}: waiting for it`;
   process.stderr.write(`snowlease: ${what}. Until then, a program without a lease may have used this worker ID.\n`);
 }

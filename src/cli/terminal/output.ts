@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { configInvalid, type SnowleaseError } from "../../id/errors.ts";
+import { endWaiting } from "./progress.ts";
 import { printable, printableJson, printableLines } from "../../id/printable.ts";
 
 /** Texts are gathered up to this size, so that a million short lines are not a million writes. */
@@ -52,6 +53,7 @@ export class Output {
   async flush(): Promise<void> {
     const text = printableLines(this.#pending);
     this.#pending = "";
+    if (text !== "") endWaiting();
     if (text === "" || this.closed.aborted || this.#stream.write(text)) return;
     await once(this.#stream, "drain", { signal: this.closed }).catch(() => undefined);
   }

@@ -1,26 +1,87 @@
 const width = 30;
-const interval = 100;
+/** Between two drawings, and between two lines of a log, ms. */
+const [drawInterval, logInterval] = [100, 10_000];
+/** How long a command waits in silence, ms. */
+const silence = 1000;
 const stream = process.stderr;
 
-/** A progress bar on stderr, where that is a terminal. */
+let isDrawn = false;
+/** Of the wait that is shown at present. */
+let waiting: NodeJS.Timeout | undefined;
+
+/** What a command is at, on stderr: a bar on a terminal; elsewhere, as in a log, a line each 10 s. */
 export class Progress {
-  readonly #isShown = stream.isTTY && process.env["TERM"] !== "dumb";
   #phase = "";
-  #drawnAt = 0;
+  #shownAt = performance.now();
 
-  /** Draws the bar at the start of a phase, then a few times a second. `share`: 0 to 1; left out where it is unknown. */
+  /** Shows the start of a phase on a terminal, then how far it is. `share`: 0 to 1; left out where it is unknown. */
   show(phase: string, detail: string, share?: number): void {
+    endWaiting();
     const now = performance.now();
-    if (!this.#isShown || (phase === this.#phase && now - this.#drawnAt < interval)) return;
+    const isNew = isTerminal() && phase !== this.#phase;
+    if (!isNew && now - this.#shownAt < (isTerminal() ? drawInterval : logInterval)) return;
     this.#phase = phase;
-    this.#drawnAt = now;
-    const done = Math.min(1, share ?? 0);
-    const bar = `[${"=".repeat(Math.round(done * width)).padEnd(width)}] ${Math.floor(done * 100)} % `;
-    stream.write(`\r\u001b[K${share === undefined ? "" : bar}${phase} ${detail}`);
+    this.#shownAt = now;
+    draw(`${phase} ${detail}`.trimEnd(), share);
   }
 
-  /** Clears the bar; call it before other output. */
+  /** Clears the bar; call it before other output to stderr. */
   end(): void {
-    if (this.#isShown) stream.write("\r\u001b[K");
+    clearProgress();
   }
+}
+
+/**
+ * Shows after a second of work what a command waits for, and for how long, until the work is done or the command shows something else.
+ * `what`: such as `redis://db`, without secrets.
+ */
+export async function whileWaiting<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+  endWaiting();
+  const begun = performance.now();
+  let shownAt = begun;
+  const timer = setInterval(() => {
+    const now = performance.now();
+    if (!isTerminal() && now - shownAt < logInterval) return;
+    shownAt = now;
+    draw(`waiting for ${what}, ${Math.round((now - begun) / 1000)} s`);
+  }, silence);
+  timer.unref();
+  waiting = timer;
+  try {
+    return await work();
+  } finally {
+    if (waiting === timer) endWaiting();
+  }
+}
+
+/** The command shows something else from here on. */
+export function endWaiting(): void {
+  if (waiting === undefined) return;
+  clearInterval(waiting);
+  waiting = undefined;
+  clearProgress();
+}
+
+/** Clears the line of a terminal that shows what a command is at. */
+function clearProgress(): void {
+  if (!isDrawn) return;
+  isDrawn = false;
+  stream.write("\r\u001b[K");
+}
+
+function isTerminal(): boolean {
+  return stream.isTTY && process.env["TERM"] !== "dumb";
+}
+
+function draw(text: string, share?: number): void {
+  const percent = share === undefined ? undefined : Math.floor(Math.min(1, share) * 100);
+  if (!isTerminal()) {
+    stream.write(`snowlease: ${text}${percent === undefined ? "" : ` (${percent} %)`}\n`);
+    return;
+  }
+  const filled = "=".repeat(Math.round(((percent ?? 0) / 100) * width)).padEnd(width);
+  const line = percent === undefined ? text : `[${filled}] ${percent} % ${text}`;
+  // A line that wraps cannot be cleared.
+  stream.write(`\r\u001b[K${line.slice(0, Math.max(1, (stream.columns || 80) - 1))}`);
+  isDrawn = true;
 }

@@ -1,3 +1,5 @@
+import { endWaiting } from "./progress.ts";
+
 const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
 const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 
@@ -37,6 +39,7 @@ export function openScreen(press: (key: KeyPress) => void, redraw: () => void): 
 
   function open(): void {
     isOpen = true;
+    endWaiting();
     if (stdin.isTTY) stdin.setRawMode(true).resume();
     stdout.write(enter);
   }
