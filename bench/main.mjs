@@ -62,8 +62,8 @@ function heading() {
   const command = ["npm run bench --", ...asked, "--page", values.page].join(" ");
   return `# Figures
 
-For whoever wants numbers: what things cost on one machine, beside their yardsticks, as \`${command}\` wrote it. Ratios are medians of those within one
-round of an interleaved run; the times go with the machine. [Performance](performance.md) says what they mean.`;
+For evaluators: what things cost on one machine, beside their yardsticks. \`${command}\` wrote this page. Each ratio is the median of the ratios
+in the rounds of an interleaved run. The times depend on the machine. [Performance](performance.md) explains the figures.`;
 }
 
 /** What the bench compares with is installed by the bench alone, when it is not there or not as its lock file says. */
