@@ -62,7 +62,7 @@ DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
 LOCK TABLES {written_tables} NOWAIT;
 
 -- name: meta.drop-tables
-DROP TABLE {tables};
+DROP TABLE {tables} NOWAIT;
 
 -- name: meta.unlock-tables
 UNLOCK TABLES;

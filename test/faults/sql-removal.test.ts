@@ -1,9 +1,10 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { createConnection } from "mysql2/promise";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { defaultLayout } from "../../src/id/layout.ts";
 import { mysql } from "../../src/registries/sql/mysql/dialect.ts";
 import { postgres } from "../../src/registries/sql/postgres/dialect.ts";
-import type { Registry } from "../../src/rule/registry.ts";
-import { claimRequest, granted } from "../support/claims.ts";
+import type { ClaimKey, Registry } from "../../src/rule/registry.ts";
+import { claimRequest, granted, keyOf } from "../support/claims.ts";
 import { databases, type DatabaseServer } from "../support/databases.ts";
 import { openSql } from "../support/sql.ts";
 
@@ -202,6 +203,101 @@ describe.each(databases)("on $name", ({ dialect, missing, start }) => {
         },
       );
       expect(reached).toBeGreaterThan(5);
+    });
+
+    test.each([true, false])(
+      "where the URL tells of Java processes, it waits for the windows by the slowest clock (forget: %s)",
+      async (forget) => {
+        const beside = await openSql(server.url("?beside=westid"));
+        open.push(beside);
+        const namespace = await namespaceOfOne();
+        await granted(registry, claimRequest({ namespace }));
+        await expect(remove(beside, namespace, forget)).rejects.toMatchObject({ code: "WORKER_ID_HELD" });
+        expect(await server.query(`SELECT worker_id FROM workerid_assign_${namespace}`)).toHaveLength(1);
+      },
+    );
+
+    const java = "(worker_id, pid, ip, hostname, create_time) VALUES (1, 1, '192.0.2.9', 'java', CURRENT_TIMESTAMP)";
+
+    test.each([
+      ["the URL of another process", "?beside=westid", false],
+      ["a row of such a process", "", true],
+    ])("what keeps Java processes away stays where %s tells of them meanwhile", async (_, query, hasRow) => {
+      const victim = await openSql(server.url(`?poolSize=${watched}`));
+      const noting = await openSql(server.url(query), 1000);
+      open.push(victim, noting);
+      const isNoted = async (namespace: string): Promise<boolean> => {
+        const rows = await server.query(`SELECT value FROM workerid_meta_${namespace} WHERE name = 'beside'`);
+        return rows.some(({ value }) => Number(value) === 1);
+      };
+      let noted = 0;
+      let begun = "";
+      let isBeside = false;
+      const reached = await atEachTrip(
+        async () => {
+          begun = await namespaceOfOne();
+          isBeside = false;
+          await granted(registry, claimRequest({ namespace: begun }));
+          const answer = await remove(victim, begun, false).catch((error: unknown) => error);
+          if (!isBeside) return;
+          noted++;
+          expect(answer).toMatchObject({ code: "WORKER_ID_HELD" });
+          const marks = await server.query(`SELECT worker_id FROM workerid_assign_${begun} WHERE ip LIKE 'lease@%'`);
+          expect(marks).not.toEqual([]);
+        },
+        async () => {
+          if (hasRow) await server.query(`INSERT INTO workerid_assign_${begun} ${java}`).catch(() => undefined);
+          const pool = { first: 1, last: 2 };
+          await noting.claim(claimRequest({ namespace: begun, pool })).catch(() => undefined);
+          isBeside = await isNoted(begun);
+        },
+      );
+      expect(reached).toBeGreaterThan(5);
+      expect(noted).toBeGreaterThan(2);
+    });
+
+    test("an operation beside which a namespace is forgotten does not miss its tables", async () => {
+      const victim = await openSql(server.url(`?poolSize=${watched}`));
+      // In the middle of a transaction it waits in vain: the other one waits for it.
+      const other = await openSql(server.url(), 500);
+      open.push(victim, other);
+      let begun = "";
+      let key: ClaimKey;
+      const operations: readonly (() => Promise<unknown> | undefined)[] = [
+        () => victim.renew({ ...key, window: 2000, clock: Date.now() }),
+        () => victim.release({ ...key, clock: Date.now() }),
+        () => victim.pin(begun, 3, "kept"),
+        () => remove(victim, begun),
+        () => remove(victim, begun, false),
+      ];
+      for (const operation of operations) {
+        await atEachTrip(
+          async () => {
+            begun = await namespaceOfOne();
+            const request = claimRequest({ namespace: begun });
+            key = keyOf(request, await granted(registry, request));
+            const answer = await Promise.resolve(operation()).catch((error: unknown) => error);
+            expect(String(answer)).not.toMatch(/not all tables|DEFECT/);
+          },
+          () => remove(other, begun).catch(() => undefined),
+        );
+      }
+    });
+
+    test.skipIf(dialect !== "mysql")("a backup that locks a table keeps it, and nobody waits for it", async () => {
+      const namespace = await namespaceOfOne();
+      const backup = await createConnection(server.url());
+      onTestFinished(() => backup.end());
+      await backup.query(`BACKUP LOCK workerid_meta_${namespace}`);
+      // Waiting would take as long as its operations may.
+      const patient = await openSql(server.url(), 3_600_000);
+      open.push(patient);
+      await remove(patient, namespace);
+      expect(await tablesOf(namespace)).toContain("workerid_meta");
+      await backup.query("BACKUP UNLOCK");
+      await registry.init({ namespace, layout, ...limits });
+      expect(await tablesOf(namespace)).toEqual(all);
+      expect(await granted(registry, claimRequest({ namespace }))).toMatchObject({ fence: 1 });
     });
 
     test("a namespace that another process forgets while it is made anew is made anew", async () => {

@@ -23,6 +23,15 @@ class LaterUse extends Error {
   }
 }
 
+interface Erasure {
+  /** The name of the namespace. */
+  readonly namespace: string;
+  /** Noted under that name, where its tables stay. */
+  readonly note: Era | undefined;
+  /** Whether the registry's URL says that Java processes take numbers here. */
+  readonly beside: boolean;
+}
+
 /** What is left of a namespace that is gone. */
 interface Erased {
   /** Whether Java processes were ever seen in it. */
@@ -30,23 +39,23 @@ interface Erased {
 }
 
 /**
- * Deletes some of what is stored of a namespace, which is sealed; once nothing else is left, the namespace itself, with `note` noted under its
- * name. Undefined where more is left. `namespace`: its name.
+ * Deletes some of what is stored of a namespace, which is sealed; once nothing else is left, the namespace itself. Undefined where more is
+ * left. @throws SnowleaseError WORKER_ID_HELD beside Java processes, while a clock may show a time in a window
  */
 export async function erase(
   state: SqlNamespace,
-  namespace: string,
-  note: Era | undefined,
+  { namespace, note, beside: isToldBeside }: Erasure,
 ): Promise<Erased | undefined> {
-  await checkMarks(state, namespace);
   const { tx, made } = state;
   try {
     return await tx.atomically(async () => {
-      const [, { last, isAll }] = await together([holdSealed(state), eraseSome(tx)]);
+      // Behind the lock no claim notes any more that there are Java processes.
+      const [, rows] = await together([holdSealed(state), tx.all("meta.read")]);
+      const beside = isToldBeside || isBeside(entriesOf(rows));
+      if (beside) await checkMarks(state, namespace);
+      const { last, isAll } = await eraseSome(tx);
       if (last > made.era.quarantineEnd) throw new LaterUse(last);
       if (!isAll) return undefined;
-      // Behind the lock no claim notes any more that there are such processes.
-      const beside = isBeside(entriesOf(await tx.all("meta.read")));
       await together([
         tx.change("meta.erase", {}),
         ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
@@ -61,13 +70,11 @@ export async function erase(
 }
 
 /**
- * Where Java processes were ever seen, the rows that keep them away stay until no clock can show a time in a window:
- * they would make the same IDs as a holder that does not know yet. Rows do not go by themselves, so the operator comes
- * again.
+ * The rows that keep Java processes away stay until no clock can show a time in a window. Else such a process makes the same IDs as a holder
+ * that does not know of the removal yet. The rows do not go by themselves, so the operator repeats the removal.
  * @throws SnowleaseError WORKER_ID_HELD
  */
-async function checkMarks({ tx, beside, clock, made }: SqlNamespace, namespace: string): Promise<void> {
-  if (!beside) return;
+async function checkMarks({ tx, clock, made }: SqlNamespace, namespace: string): Promise<void> {
   const row = await tx.get("assign.last-use");
   const passed = Number(row?.["until_ms"] ?? 0) + made.info.maxClockSkew;
   if (passed <= clock) return;

@@ -57,12 +57,12 @@ async function look(tx: Transaction, names: Names) {
 
 /**
  * Drops the tables of a namespace that is gone, unless one of its name was made anew in them, or somebody reads them. Where it fails they stay,
- * and grant nothing. The table of westid stays where programs of its kind have used it, or look for it. `beside`: such programs were seen.
+ * and grant nothing. The table of westid stays `beside` Java processes: those that were seen, and those of which the URL tells.
  */
 export async function dropTables(database: SqlDatabase, namespace: string, beside: boolean): Promise<void> {
-  const { clock, operationTimeout, settings } = database;
+  const { clock, operationTimeout } = database;
   const deadline = monotonic(clock) + operationTimeout;
-  const mayDropAll = !beside && settings.beside !== "westid" && namespace !== "default";
+  const mayDropAll = !beside && namespace !== "default";
   for (let tries = 1; tries <= lockTries; tries++) {
     try {
       return await database.attempt(namespace, deadline, ({ tx }) => dropEmpty(tx, mayDropAll));

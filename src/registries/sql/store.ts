@@ -112,8 +112,15 @@ export class SqlAttempt implements Attempt {
       if (this.#state === undefined) await this.#commitUnknown(changes.becomes);
       else await this.#commit(this.#state, changes);
     } catch (error) {
-      throw this.#tx.unclear ? new Unanswered("the answer to a commit was lost", { cause: error }) : error;
+      if (this.#tx.unclear) throw new Unanswered("the answer to a commit was lost", { cause: error });
+      if (await this.#isGone(error)) throw new Changed("the namespace was removed");
+      throw error;
     }
+  }
+
+  /** Whether a namespace that was read was removed with its tables before it was written. */
+  async #isGone(error: unknown): Promise<boolean> {
+    return this.#state !== undefined && this.#isMissing(error) && !(await this.#lookForNote()).entries.has("layout");
   }
 
   /** What there is instead of a namespace. */
@@ -231,7 +238,9 @@ export class SqlAttempt implements Attempt {
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { namespace } = this.#place;
-    const gone = await erase(state, namespace, noted);
+    // A namespace in which nothing was claimed yet does not say so itself.
+    const beside = this.#database.settings.beside === "westid";
+    const gone = await erase(state, { namespace, note: noted, beside });
     if (gone === undefined) return;
     if (this.#memory.namespace === namespace) delete this.#memory.namespace;
     const drops = noted === undefined && this.#database.dialect.dropsTables?.(state.identity) === true;
