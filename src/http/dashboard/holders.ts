@@ -133,7 +133,7 @@ export function holdersPart(picture: Picture, { query, address, beside, origin, 
     <p class="pages">
       ${skip > 0 && html`<a href="${pageAt(Math.max(0, skip - rowsAPage))}">Previous</a> `}
       ${end < asked.length && html`<a href="${pageAt(end)}">Next ${Math.min(rowsAPage, asked.length - end)}</a>`}
-      ${unlisted > 0 && read === 1 && html`<span class="sub">Of ${grouped(counts.live)} holders, the first ${grouped(holders.length)} are searched and listed here. Open a cell of the grid to see those in it.</span>`}
+      ${unlisted > 0 && html`<span class="sub">${read === 1 ? `Of ${grouped(counts.live)} holders, the` : "The"} first ${grouped(holders.length)} holders are searched and listed here. Open a cell of the grid to see those in it.</span>`}
     </p>
   </section>`;
 }

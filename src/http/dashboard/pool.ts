@@ -27,8 +27,8 @@ export function countsPart({ counts, pool, read }: Picture): Html {
   const percent = share > 0 && share < 0.1 ? "below 0.1" : share.toFixed(share < 10 && share > 0 ? 1 : 0);
   return html`<section aria-labelledby="counts-title" id="counts">
     <h2 id="counts-title">
-      <strong>${grouped(taken)}</strong> of ${grouped(size)} worker IDs taken
-      <span class="sub">${percent} %${read < 1 ? `, ${Math.floor(100 * read)} % of the pool read so far` : ""}</span>
+      ${read < 1 && "At least "}<strong>${grouped(taken)}</strong> of ${grouped(size)} worker IDs taken
+      <span class="sub">${read < 1 ? `${Math.floor(100 * read)} % of the pool read so far` : `${percent} %`}</span>
     </h2>
     <ul>
       ${stateNames.map(

@@ -77,7 +77,7 @@ const mostCells = 512;
 const mostHolders = 1000;
 /** A look ends after so many pages, or so many ms: a pool of 1024 takes two pages, a pool of millions many looks. */
 const pagesALook = 32;
-const timeALook = 250;
+const timeALook = 100;
 /** How long the registry may take before a look goes without it, ms. */
 const patience = 3000;
 /** Shortest time between two looks at the registry, ms. */
