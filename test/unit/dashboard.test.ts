@@ -119,6 +119,24 @@ describe("the page", () => {
     }
   });
 
+  test("takes an ID of another layout apart, without a holder", async () => {
+    const { send, claim, clock } = makeDashboard();
+    await claim("orders", { host: "maker-9" });
+    const id = layouts.twitter.compose({ timestamp: clock.now(), workerId: 33, sequence: 5 });
+    const { text } = await send("GET", `/?namespace=orders&id=${id}&layout=twitter`);
+    const explained = text.slice(text.indexOf('id="explained"'), text.indexOf('id="columns"'));
+    expect(explained).toMatch(/<dd>33 \(datacenter 1, worker 1\)<\/dd>/);
+    expect(explained).toMatch(/<b>datacenter<\/b>\s*<span class="sub">5 bits, 1<\/span>\s*<code>00001<\/code>/);
+    expect(explained).toContain("another layout");
+    expect(explained).not.toContain("maker-9");
+    expect(text).toMatch(/<option selected>twitter<\/option>/);
+    // A layout that wraps needs a time.
+    expect((await send("GET", "/?namespace=orders&id=5&layout=scene")).text).toContain("Made about when");
+    expect((await send("GET", "/?namespace=orders&id=5&layout=nothing")).text).toContain(
+      "Expected <code>layout</code> to be one of",
+    );
+  });
+
   test("explains an ID, and says so when it is none", async () => {
     const { send, claim, clock } = makeDashboard();
     await claim("orders", { host: "maker-9" });

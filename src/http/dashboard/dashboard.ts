@@ -8,7 +8,10 @@ import type { Registry } from "../../rule/registry.ts";
 import { alarmsOf, type Quarantine } from "../../ops/pool/alarms.ts";
 import { healthOf } from "../../ops/pool/health.ts";
 import { explain } from "../../ops/explain.ts";
+import { inspect } from "../../ops/inspect.ts";
 import { type Picture, PoolWatch } from "../../ops/pool/pool-watch.ts";
+import { Layout } from "../../id/layout.ts";
+import { presetNames } from "../../id/notation.ts";
 import { namespacePattern, namespaceRule } from "../../id/namespace.ts";
 import { readForm } from "../body.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
@@ -22,7 +25,7 @@ import type { ApiRequest } from "../request.ts";
 import type { PageRoute } from "../routes/route.ts";
 import { admit } from "../access/credentials.ts";
 import type { Tokens } from "../../serving/tokens.ts";
-import { explanationPart, workerPart } from "./detail.ts";
+import { explanationPart, splitPart, workerPart } from "./detail.ts";
 import { chartsPart } from "./charts.ts";
 import { claimCommand, commandsFor, endingPart } from "./commands.ts";
 import { headerPart } from "./header.ts";
@@ -190,7 +193,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       </section>`;
     });
     const upper = html`${countsPart(picture)}${gridPart(picture, address, asked.worker ?? asked.from)}${details}`;
-    const side = html`${askPart(picture, { id: asked.id, at, worker: asked.worker })}${outlookPart(picture)}${chartsPart(hour.of(namespace), clock.now())}${eventsPart(entries, picture.clock, address)}`;
+    const side = html`${askPart(picture, { id: asked.id, layout: asked.layout, at, worker: asked.worker })}${outlookPart(picture)}${chartsPart(hour.of(namespace), clock.now())}${eventsPart(entries, picture.clock, address)}`;
     const room = Math.max(leastRoom, pageRoom - taken - sizeOf(upper) - sizeOf(side));
     return html`${upper}
       <div class="columns" id="columns">
@@ -203,6 +206,10 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const { origin } = asked;
     const { namespace, layout, pool, cellSize, clock } = picture;
     const { id, at, worker, from } = asked;
+    if (id !== undefined && asked.layout !== undefined && asked.layout !== layout.name) {
+      const other = Layout.parse(asked.layout);
+      return splitPart({ ...inspect(id, other, { at }), layout: other, clock }, address);
+    }
     if (id !== undefined) return explanationPart(await explain(registry, namespace, id.trim(), { at }), address);
     if (worker !== undefined) {
       layout.split(worker);
@@ -351,6 +358,10 @@ function readAsked(query: URLSearchParams) {
   if (namespace !== undefined && !namespacePattern.test(namespace)) {
     refuse("namespace", namespaceRule(namespace), namespace);
   }
+  const layout = text("layout");
+  if (layout !== undefined && !presetNames.some((name) => name === layout)) {
+    refuse("layout", `to be one of ${presetNames.join(", ")}`, layout);
+  }
   return {
     namespace,
     /** Details of this worker ID. */
@@ -362,8 +373,9 @@ function readAsked(query: URLSearchParams) {
     show: text("show"),
     sort: text("sort"),
     skip: integer("skip"),
-    /** An ID to explain, and a time near its making. */
+    /** An ID to explain, its layout where it is not the namespace's, and a time near its making. */
     id: text("id")?.slice(0, longestId),
+    layout,
     at: integer("at"),
   };
 }

@@ -113,31 +113,49 @@ function historyRow(row: HistoryRow, previous: HistoryRow | undefined, clock: nu
   </tr>`;
 }
 
+/** The parts of an ID by its layout. */
+type SplitId = Pick<Explanation, "id" | "layout" | "parts" | "clock">;
+
+/** An ID of another layout than the namespace's: its parts, without a holder. */
+export function splitPart(split: SplitId, address: PageLink): Html {
+  const maker = fact("Made by", "not looked up, since this namespace has another layout");
+  return idPart(split, { worker: String(split.parts.workerId), maker }, address);
+}
+
 export function explanationPart(explanation: Explanation, address: PageLink): Html {
-  const { id, layout, holders, unheld, clock } = explanation;
-  const { timestamp, workerId, sequence, fields, rollback } = explanation.parts;
+  const { holders, unheld, clock } = explanation;
+  const { workerId } = explanation.parts;
+  const worker = html`<a href="${address({ worker: workerId })}#detail">${workerId}</a>`;
+  const maker = html`<dt>Made by</dt>
+    ${
+      unheld === undefined
+        ? holders.map(
+            (row) =>
+              html`<dd>
+                ${who(row.holder)}
+                <span class="sub">fence ${row.fence}, claimed ${when(row.claimedAt)}, ${endText(row, clock)}</span>
+              </dd>`,
+          )
+        : html`<dd>No recorded holder: <bdi>${unheld.detail}</bdi>.</dd>`
+    }`;
+  return idPart(explanation, { worker, maker }, address);
+}
+
+function idPart(
+  { id, layout, clock, parts }: SplitId,
+  { worker, maker }: { readonly worker: Html | string; readonly maker: Html },
+  address: PageLink,
+): Html {
+  const { timestamp, sequence, fields, rollback } = parts;
   const split = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
-  const parts = split.length > 1 && ` (${split.join(", ")})`;
   const age = timestamp <= clock ? `, ${span(clock - timestamp)} ago` : ", in the future";
   return html`<section aria-labelledby="explained-title" id="explained" class="detail">
     <h2 id="explained-title" tabindex="-1">ID <code>${String(id)}</code></h2>
     <dl>
       ${fact("Made", html`${when(timestamp)} <span class="sub">${timestamp} ms${age}</span>`)}
-      ${fact("Worker ID", html`<a href="${address({ worker: workerId })}#detail">${workerId}</a>${parts}`)}
+      ${fact("Worker ID", html`${worker}${split.length > 1 && ` (${split.join(", ")})`}`)}
       ${fact("Layout", layout.name ?? layout.fingerprint)}
-      ${fact("Sequence", `${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}`)}
-      <dt>Made by</dt>
-      ${
-        unheld === undefined
-          ? holders.map(
-              (row) =>
-                html`<dd>
-                  ${who(row.holder)}
-                  <span class="sub">fence ${row.fence}, claimed ${when(row.claimedAt)}, ${endText(row, clock)}</span>
-                </dd>`,
-            )
-          : html`<dd>No recorded holder: <bdi>${unheld.detail}</bdi>.</dd>`
-      }
+      ${fact("Sequence", `${sequence}${rollback === undefined ? "" : `, rollback ${rollback}`}`)} ${maker}
     </dl>
     ${bitsOf(id, layout)}
     <p class="pages"><a href="${address({})}">Close</a></p>

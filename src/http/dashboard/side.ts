@@ -1,6 +1,8 @@
 import { html } from "hono/html";
 import { lengthText } from "../../id/duration.ts";
 import { forecastText, layoutEnd } from "../../ops/pool/forecast.ts";
+import { Layout } from "../../id/layout.ts";
+import { presetNames } from "../../id/notation.ts";
 import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { LossReason } from "../../rule/registry.ts";
 import type { JournalEntry, JournalEvent } from "../monitoring/journal.ts";
@@ -10,8 +12,15 @@ import { type Html, recently } from "./text.ts";
 
 export function askPart(
   { namespace, layout, pool }: Picture,
-  asked: { readonly id?: string | undefined; readonly at?: string | undefined; readonly worker?: number | undefined },
+  asked: {
+    readonly id?: string | undefined;
+    /** The name of another layout. */
+    readonly layout?: string | undefined;
+    readonly at?: string | undefined;
+    readonly worker?: number | undefined;
+  },
 ): Html {
+  const others = presetNames.filter((name) => name !== layout.name);
   return html`<section aria-labelledby="ask-title" id="ask">
     <h2 id="ask-title">Ask</h2>
     <form action="/#explained">
@@ -30,8 +39,15 @@ export function askPart(
           placeholder="1278549019894743040"
         /><button>Explain</button></span
       >
+      <label for="layout">Layout of the ID</label>
+      <span class="field"
+        ><select id="layout" name="layout">
+          <option value="">of this namespace</option>
+          ${others.map((name) => html`<option ${asked.layout === name && "selected"}>${name}</option>`)}
+        </select></span
+      >
       ${
-        layout.wrap !== undefined &&
+        (asked.layout === undefined ? layout : Layout.parse(asked.layout)).wrap !== undefined &&
         html`<label for="at">Made about when, Unix ms</label>
           <span class="field"
             ><input id="at" name="at" value="${asked.at ?? ""}" inputmode="numeric" pattern="[0-9]*" autocomplete="off"
