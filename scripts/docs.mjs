@@ -1,5 +1,5 @@
-// Writes into docs/ what the code declares: options, parameters, addresses, layouts, commands, calls, errors, exports; and the comments of
-// SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
+// Writes into docs/ what the code declares: options, parameters, addresses, layouts, commands and their JSON, calls, errors, exports; and
+// the comments of SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
@@ -10,6 +10,7 @@ ensureDependencies();
 ensureBuild();
 const { addressTable, aliasSentence } = await import("./docs/addresses.mjs");
 const { commandPages, commandTable } = await import("./docs/cli.mjs");
+const { shapesOf } = await import("./docs/cli-json.mjs");
 const { errors } = await import("./docs/errors.mjs");
 const { exportsOf } = await import("./docs/exports.mjs");
 const { calls, description } = await import("./docs/http.mjs");
@@ -27,6 +28,7 @@ await write("docs/layouts.md", "layouts", layoutTable);
 await write("docs/errors.md", "errors", errors);
 await write("docs/cli.md", "commands", commandTable);
 await write("docs/cli.md", "help", commandPages);
+await write("docs/cli-json.md", "shapes", async () => shapesOf(await description()));
 await write("docs/http.md", "calls", calls);
 await write("docs/exports.md", "exports", () => exportsOf("src/index.ts"));
 await write("docs/exports.md", "testing", () => exportsOf("src/testing.ts"));

@@ -68,8 +68,8 @@ export const format: Schema<EncodingName | undefined> = oneOf(...(Object.keys(en
 
 /** A holder's label in an answer. */
 export const label: FieldSchemas<HolderLabel> = {
-  host: z.string(),
-  ip: z.string(),
-  pid: z.int(),
-  instance: z.string(),
+  host: z.string().describe("The host name of the holder."),
+  ip: z.string().describe("The address of the holder's host."),
+  pid: z.int().describe("The process ID of the holder."),
+  instance: z.string().describe("The name that the holder gave to this process. Empty: none."),
 };

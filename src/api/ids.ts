@@ -73,12 +73,12 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
   }),
   answer: answer<ExplainAnswer>({
     id: z.string().describe("The ID in decimal."),
-    format: z.string().describe("The encoding as which the ID of the path was read."),
-    layout: z.string(),
+    format: z.string().describe("The encoding as which the text of the ID was read."),
+    layout: z.string().describe("The layout of the ID, as a notation."),
     timestamp: z.int().describe("When the tick of the ID begins, Unix ms."),
-    time: z.iso.datetime(),
-    workerId,
-    sequence: z.int(),
+    time: z.iso.datetime().describe("The same time as an ISO 8601 text in UTC."),
+    workerId: workerId.describe("The worker ID in the ID."),
+    sequence: z.int().describe("The sequence of the ID within its tick."),
     fields: z.record(z.string(), z.int()).describe("The identity fields one by one."),
     rollback: z.int().describe("How often the clock had gone back; only in a layout with such bits.").exactOptional(),
     holders: z
@@ -91,7 +91,14 @@ export const explain: Call<ExplainAnswer, undefined, ExplainQuery> = {
       .describe("The ID looks rounded to 53 bits: then worker ID and sequence are wrong.")
       .optional(),
     unheld: z
-      .object({ why: z.enum(reasons), detail: z.string() })
+      .object({
+        why: z
+          .enum(reasons)
+          .describe(
+            "future: that time is to come. foreign: a program that records no windows has the worker ID. pinned: it was pinned, and not claimed yet. unused: it was never claimed. early: its first claim on record is later. gap: the time lies between two claims, or behind the last one.",
+          ),
+        detail: z.string().describe("The reason, in one sentence for people."),
+      })
       .describe("Why there are no holders.")
       .optional(),
   }),

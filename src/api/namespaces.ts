@@ -29,7 +29,7 @@ const id = z
   .optional();
 export const namespace: Schema<NamespaceInfo> = answer({
   id,
-  layout: z.string(),
+  layout: z.string().describe("The layout of its IDs, as a notation."),
   maxWindow: z.int().describe("The longest window that a claim gets, ms."),
   maxClockSkew: z.int().describe("How far a holder's clock may be from the registry's, ms."),
   ...era,
@@ -54,7 +54,9 @@ export const scope: Call<{ readonly scope: string }> = {
   answer: answer({
     scope: z
       .string()
-      .describe("A phrase, such as: all who use schema `public` of database `app` on PostgreSQL db1:5432"),
+      .describe(
+        "Among whom the worker IDs are unique: a phrase such as `all who use schema public of database app on PostgreSQL db1:5432`.",
+      ),
   }),
   problems: ["NOT_FOUND"],
 };

@@ -51,36 +51,58 @@ interface PinOfMany extends PinJson {
 
 const states: readonly WorkerState[] = ["live", "resting", "free", "pinned", "foreign"];
 
+const fenceText = "The number that the registry raises with each claim of this worker ID.";
+
 export const record: Schema<WorkerJson> = answer({
-  workerId,
-  state: z.enum(states),
-  fence: z.int(),
-  from: z.int().nullable().describe("Null, like `until`, where no window is known."),
-  until: z.int().nullable(),
-  seenClock: z.int(),
-  clean: z.boolean(),
-  recent: z.base64().optional(),
-  recentFrom: z.int().optional(),
-  lastTimestamp: z.int().optional(),
-  lastSequence: z.int().optional(),
+  workerId: workerId.describe("The worker ID."),
+  state: z
+    .enum(states)
+    .describe(
+      "live: held. resting: released or crashed, and its window has not passed. free: its window has passed. pinned: kept out of the pool. foreign: taken by a program that records no windows.",
+    ),
+  fence: z.int().describe(fenceText),
+  from: z
+    .int()
+    .nullable()
+    .describe(
+      "The begin of the window of the present or last claim, Unix ms. Null, like `until`, where no window is known.",
+    ),
+  until: z.int().nullable().describe("The end of that window, Unix ms."),
+  seenClock: z.int().describe("The holder's clock at the last write, Unix ms."),
+  clean: z.boolean().describe("True where the last holder told at its release what it used."),
+  recent: z
+    .base64()
+    .describe("The highest sequence of each of the last ticks, in base64: the next holder continues behind them.")
+    .optional(),
+  recentFrom: z.int().describe("When the first of these ticks begins, Unix ms.").optional(),
+  lastTimestamp: z.int().describe("The newest tick that the holder told to have used, Unix ms.").optional(),
+  lastSequence: z.int().describe("The highest sequence that it used in that tick.").optional(),
   ...z.object(label).partial().shape,
-  claimedAt: z.int().optional(),
-  releasedAt: z.int().optional(),
-  pinned: z.string().optional(),
-  owner: z.string().optional(),
+  claimedAt: z.int().describe("When the present or last holder claimed it, Unix ms.").optional(),
+  releasedAt: z.int().describe("When that claim ended, Unix ms.").optional(),
+  pinned: z.string().describe("The reason of its pin.").optional(),
+  owner: z.string().describe("The address of the host for which it is pinned.").optional(),
   marked: z.boolean().describe("True where a free number looks taken to Java processes of westid.").optional(),
 });
 
 export const historyRow: Schema<HistoryJson> = answer({
-  workerId,
-  fence: z.int(),
-  from: z.int(),
-  until: z.int(),
-  continuedFrom: z.int().optional(),
+  workerId: workerId.describe("The worker ID."),
+  fence: z.int().describe(fenceText),
+  from: z.int().describe("The begin of the window, Unix ms."),
+  until: z.int().describe("The end of the window, Unix ms."),
+  continuedFrom: z
+    .int()
+    .describe("The begin of the part that the holder continued, or used before a quarantine, Unix ms.")
+    .optional(),
   ...label,
-  claimedAt: z.int(),
-  endedAt: z.int().optional(),
-  end: z.enum(["released", "forced", "reset", "taken-over"]).optional(),
+  claimedAt: z.int().describe("When the holder claimed the worker ID, Unix ms."),
+  endedAt: z.int().describe("When the claim ended, Unix ms. Absent while it lasts.").optional(),
+  end: z
+    .enum(["released", "forced", "reset", "taken-over"])
+    .describe(
+      "How the claim ended. released: its holder ended it. forced: an operator ended it. reset: an operator ended it, and reopened the window. taken-over: the next claim ended it. Absent while it lasts.",
+    )
+    .optional(),
 });
 
 const reasonRule =

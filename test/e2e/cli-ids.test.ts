@@ -357,11 +357,9 @@ describe("init", () => {
       "5m",
     ];
     const made = await sandbox.read([...args, "--json"]);
-    expect(JSON.parse(made)).toMatchObject({
-      namespace: "orders",
-      layout: layouts.twitter.fingerprint,
-      maxWindow: 300_000,
-    });
+    expect(JSON.parse(made)).toMatchObject([
+      { namespace: "orders", layout: layouts.twitter.fingerprint, maxWindow: 300_000 },
+    ]);
     expect(await sandbox.read([...args, "--json"])).toBe(made);
     const other = await sandbox.run(["id", "--registry", sandbox.registry, "--namespace", "orders"]);
     expect(other).toMatchObject({ code: 7, stderr: expect.stringMatching(/^snowlease: LAYOUT_MISMATCH: /) as string });

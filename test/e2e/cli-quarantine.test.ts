@@ -29,7 +29,12 @@ beforeEach(async () => {
 });
 
 const on = (...args: string[]): string[] => [...args, "--registry", url];
-const look = async (): Promise<Report> => JSON.parse(await sandbox.read(on("quarantine", "--json"))) as Report;
+const report = async (...args: string[]): Promise<Report> => {
+  const [only, ...others] = JSON.parse(await sandbox.read(on("quarantine", ...args, "--json"))) as [Report];
+  expect(others).toEqual([]);
+  return only;
+};
+const look = (): Promise<Report> => report();
 
 const openFile = (): Promise<Registry> =>
   sqliteRegistry({ path: join(sandbox.work, "registry.db"), operationTimeout: 5000 });
@@ -79,7 +84,7 @@ test.each(["embedded", "daemon"])("a quarantine is shown until an operator ends 
   expect(late.stderr).toContain(`is in the era \`${era}\``);
   expect((await look()).quarantineUntil).toBe(quarantineEnd);
 
-  const ended = JSON.parse(await sandbox.read(on("quarantine", "end", "--era", era, "--i-know", "--json"))) as Report;
+  const ended = await report("end", "--era", era, "--i-know");
   expect(ended).toMatchObject({ era, quarantineEnd });
   // No window begins before the last ms that a stopped holder may have used, with clocks as far apart as is tolerated.
   expect(ended.remainingMs).toBeLessThanOrEqual(2 * skew + 1);

@@ -14,7 +14,8 @@ beforeEach(async () => {
 
 async function eraOf(namespace: string): Promise<string> {
   const look = await sandbox.read(["quarantine", namespace, "--json", "--registry", registry]);
-  return (JSON.parse(look) as { era: string }).era;
+  const [report] = JSON.parse(look) as { era: string }[];
+  return report?.era ?? "";
 }
 
 const remove = (...args: string[]): string[] => ["remove", "--registry", registry, "--namespace", "trial", ...args];

@@ -27,8 +27,10 @@ beforeEach(async () => {
   ({ era } = await look(original));
 });
 
-const look = async (url: string): Promise<Report> =>
-  JSON.parse(await sandbox.read(["quarantine", "--json", "--registry", url])) as Report;
+const look = async (url: string): Promise<Report> => {
+  const [report] = JSON.parse(await sandbox.read(["quarantine", "--json", "--registry", url])) as [Report];
+  return report;
+};
 const workers = (url: string): Promise<string> => sandbox.read(["workers", "--json", "--registry", url]);
 const separate = (url: string, ...args: string[]): string[] => ["separate", "--registry", url, ...args];
 

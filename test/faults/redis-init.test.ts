@@ -137,7 +137,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? "`init` on a Redis t
 
     test("without it a namespace is made in quarantine, which every answer says and no word ends", async () => {
       const made = await init("--json");
-      const { quarantineUntil } = JSON.parse(made.stdout) as { quarantineUntil: number };
+      const [{ quarantineUntil }] = JSON.parse(made.stdout) as [{ quarantineUntil: number }];
       expect(quarantineUntil - Date.now()).toBeGreaterThan(assumedLimits.maxWindow);
       const iso = new Date(quarantineUntil).toISOString();
       expect((await init()).stdout).toContain(`is in quarantine until ${iso} in `);

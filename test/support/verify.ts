@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { conformance } from "../../src/conformance.ts";
 import type { VerifyReport } from "../../src/verify/verify.ts";
 import type { Sandbox } from "./cli.ts";
+import { CliShapes } from "./cli-shapes.ts";
 
 export const minutes = 60_000;
 
@@ -20,7 +21,9 @@ export async function verify(
 ): Promise<Verified> {
   const { code, stdout, stderr } = await sandbox.run(["verify", url, "--yes", "--json", ...args], { env });
   expect([0, 1], stderr).toContain(code);
-  return { code, report: JSON.parse(stdout) as VerifyReport };
+  const report = JSON.parse(stdout) as VerifyReport;
+  new CliShapes().check("verify", report);
+  return { code, report };
 }
 
 /** All is well, and each check of the contract was run or says why not. */

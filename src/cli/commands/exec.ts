@@ -22,6 +22,7 @@ export const exec: CliCommand = {
     "Any other generator is protected only by stopping it: when the lease is lost or its window is about to end, the program gets SIGTERM, and SIGKILL before the window ends; the exit code is then 4. Without a terminal, the program has its own process group, which is stopped as a whole, also after the program itself has ended. On a terminal, only the program is stopped. A process that leaves the group (setsid), or goes on after this process got SIGKILL or SIGSTOP, is not reached: let the service manager end all of them together.",
     "A program with -Dwestid.workerId and another number on its command line is refused. Without --java, so is a program with it in JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or _JAVA_OPTIONS. Scripts and files of arguments are not checked: use --java there.",
     `Passes on ${passedSignals.join(", ")}. The exit code is that of the program, or as in a shell: 128 + n after signal n, 127 where the program does not exist, 126 where it cannot be run (its worker ID is then free again at once). An error of Snowlease has its usual exit code.`,
+    "All output is the program's own: --json in front of the program changes nothing.",
   ],
   examples: [
     "snowlease exec -- node server.js",

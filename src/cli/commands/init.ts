@@ -6,7 +6,7 @@ import { storeOf } from "../../registries/index.ts";
 import { scopeText } from "../../rule/scope.ts";
 import { assumedLimits, type NamespaceInfo } from "../../rule/limits.ts";
 import type { CliCommand } from "../command.ts";
-import { oneOrList } from "../terminal/output.ts";
+import { jsonList } from "../terminal/output.ts";
 import {
   addressOf,
   namedRegistryConfig,
@@ -23,7 +23,7 @@ export const init: CliCommand = {
   details: [
     namedRegistryRule,
     "Fixes the namespace's layout, its longest window and its tolerated clock difference. Repeated with the same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades the tables. Without the permission for that, have an administrator run the statements of --print, then run init.",
-    "Each namespace is made by itself: name those that your programs use, as arguments or with --namespace.",
+    "Each namespace is made by itself: name those that your programs use, as arguments or with --namespace. JSON is an array, also for one namespace.",
     "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new, init makes the namespace in quarantine: it grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new confirms that the namespace never existed; it is refused where data of the namespace exists, or a quarantine of it is recorded, as after a first claim: `snowlease quarantine` then shows the command that ends the quarantine. A registry of another kind makes the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be repeated; after that, use init without --new.",
     "Refused where a namespace of this name is in another schema or database of the same server, as far as the login sees it: a URL without a schema leads each user of PostgreSQL or Oracle to one of its own. Name the schema in the URL, or say --separate.",
   ],
@@ -47,11 +47,13 @@ export const init: CliCommand = {
     const address = addressOf(config);
     const namespaces = await namespacesOf(operands, config);
     if (prints) {
+      const printed: object[] = [];
       for (const namespace of namespaces) {
         const ddl = (await storeOf(address).schema?.(address, namespace)) ?? "";
-        if (json) await output.json({ registry: address.redacted, ddl });
+        if (json) printed.push({ namespace, registry: address.redacted, ddl });
         else await output.line(ddl === "" ? `-- ${address.redacted} needs no statements.` : ddl);
       }
+      if (json) await jsonList(output, printed);
       return;
     }
     await withOpened(config, async (registry) => {
@@ -68,7 +70,7 @@ export const init: CliCommand = {
           for (const line of linesOf(namespace, { ...shown, clock }, info, scope)) await output.line(line);
         }
       }
-      if (json) await oneOrList(output, made);
+      if (json) await jsonList(output, made);
     });
   },
 };

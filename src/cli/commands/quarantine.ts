@@ -15,7 +15,7 @@ import {
   registrySettings,
   withRegistry,
 } from "../settings.ts";
-import { oneOrList, table } from "../terminal/output.ts";
+import { jsonList, table } from "../terminal/output.ts";
 
 export const quarantine: CliCommand = {
   name: "quarantine",
@@ -23,6 +23,7 @@ export const quarantine: CliCommand = {
     "Show whether namespaces are in quarantine, for how long, and the command that ends it early: `quarantine end`.",
   details: [
     "A store that may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
+    "JSON is an array, also for one namespace and for `quarantine end`.",
     "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. A namespace that is new on a Redis has no such process. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
   ],
   examples: [
@@ -52,7 +53,7 @@ export const quarantine: CliCommand = {
         reports.push(await quarantineReport(registry, namespace, Date.now));
       }
       if (!json) return output.line(reports.map((report) => textOf(report, named)).join("\n\n"));
-      return oneOrList(
+      return jsonList(
         output,
         reports.map((report) => ({
           ...report,

@@ -78,11 +78,11 @@ export const verify: CliCommand = {
       );
     });
     const tell = (phase: string, detail: string, share?: number): void => progress.show(phase, detail, share);
-    const begun = new Date();
+    const begun = Date.now();
     const report = await tryAll({ ...options, url, address, token: config.token, signal, tell }).finally(() =>
       progress.end(),
     );
-    const context = { where: address.redacted, begun, ended: new Date() };
+    const context = { registry: address.redacted, begun, ended: Date.now() };
     if (json) await output.json({ ...context, ...report });
     else await output.line(verifyText(report, context));
     if (signal.aborted) return signal.reason as number;

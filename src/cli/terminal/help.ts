@@ -6,7 +6,7 @@ import { exitCodeHelp } from "../exit-codes.ts";
 const columns = 100;
 const indent = "  ";
 
-/** Flags of every command; `--json` where it prints anything but its own news. */
+/** Flags of every command. */
 export const commonFlags: CommandFlags = { "--json": "Print JSON.", "-h, --help": "Print this help." };
 
 const purpose = "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.";

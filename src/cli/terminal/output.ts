@@ -84,11 +84,6 @@ export async function jsonList(output: Output, values: Iterable<unknown> | Async
   await output.line(before === "[" ? "[]" : "]");
 }
 
-/** Prints one value as JSON, several as an array. */
-export function oneOrList(output: Output, values: readonly object[]): Promise<void> {
-  return values.length === 1 ? output.json(values[0]) : jsonList(output, values);
-}
-
 /** A row of a table. */
 type Cells = readonly (string | number)[];
 

@@ -6,24 +6,25 @@ import { linesOf, table } from "./output.ts";
 
 /** What a report is about. */
 interface VerifyContext {
-  /** The registry, without a password. */
-  readonly where: string;
-  readonly begun: Date;
-  readonly ended: Date;
+  /** The URL, without a password. */
+  readonly registry: string;
+  /** Unix ms. */
+  readonly begun: number;
+  readonly ended: number;
 }
 
 /** The report of a verification, to be pasted into a ticket. */
-export function verifyText(report: VerifyReport, { where, begun, ended }: VerifyContext): string {
+export function verifyText(report: VerifyReport, { registry, begun, ended }: VerifyContext): string {
   const { kind, behind, durability, ahead, seed, removal, notRun } = report;
   const difference = ahead === 0 ? "the same as" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead of" : "behind"}`;
   const facts = table(
-    ["REGISTRY", where],
+    ["REGISTRY", registry],
     [
       ["KIND", behind === undefined ? kind : `${kind}, in front of ${behind}`],
       ["DURABILITY", durability],
       ["CLOCK", `${difference} this host's`],
       ["VERSIONS", `snowlease ${version()}, Node ${process.version}, ${process.platform} ${process.arch}`],
-      ["RUN", `${timeText(begun.getTime())}, ${lengthText(ended.getTime() - begun.getTime())}`],
+      ["RUN", `${timeText(begun)}, ${lengthText(ended - begun)}`],
       ["SEED", String(seed)],
       ...partsOf(report),
       ["REMOVED", `${removal.removed} namespaces`],
