@@ -19,7 +19,8 @@ export function chartsPart(minutes: readonly (Minute | undefined)[], clock: numb
     <details open>
       <summary>
         <h2 id="hour-title">
-          Last hour <span class="sub">${time(begin)} to ${time(clock)}, as this daemon saw it</span>
+          Last hour
+          <span class="sub">${time(begin)} to ${time(clock)}<span class="wide">, as this daemon saw it</span></span>
         </h2>
       </summary>
       ${lineChart(

@@ -39,13 +39,16 @@ export function askPart(
           placeholder="1278549019894743040"
         /><button>Explain</button></span
       >
-      <label for="layout">Layout of the ID</label>
-      <span class="field"
-        ><select id="layout" name="layout">
-          <option value="">of this namespace</option>
-          ${others.map((name) => html`<option ${asked.layout === name && "selected"}>${name}</option>`)}
-        </select></span
-      >
+      ${
+        asked.id !== undefined &&
+        html`<label for="layout">Layout of the ID</label>
+          <span class="field"
+            ><select id="layout" name="layout">
+              <option value="">of this namespace</option>
+              ${others.map((name) => html`<option ${asked.layout === name && "selected"}>${name}</option>`)}
+            </select></span
+          >`
+      }
       ${
         (asked.layout === undefined ? layout : Layout.parse(asked.layout)).wrap !== undefined &&
         html`<label for="at">Made about when, Unix ms</label>
