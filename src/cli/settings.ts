@@ -14,7 +14,7 @@ export const registrySettings: readonly string[] = ["registry", "namespace", "op
 
 /** For `--help` of operators' commands that write. */
 export const namedRegistryRule: string =
-  "Needs a registry that a flag, a variable or a config file names: it has no default.";
+  "Needs a registry that a flag, a variable or a config file names. There is no default.";
 
 /** The options of this command line, of the environment and of the config file. @throws SnowleaseError CONFIG_INVALID */
 export async function claimConfig(

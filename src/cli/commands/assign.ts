@@ -10,14 +10,14 @@ export const assign: CliCommand = {
   summary:
     "Claim a worker ID, print it as one line of JSON, and hold it until stdin closes or SIGINT, SIGTERM or SIGHUP arrives.",
   details: [
-    "Use the worker ID only while this process lives: it keeps the window open beyond the printed `until`. It exits with 4 when the lease is lost or about to end: stop using the worker ID then.",
+    "Use the worker ID only while this process lives. The process keeps the window open beyond the printed `until`. It exits with 4 when the lease is lost or about to end. Then stop using the worker ID.",
     waitRule,
     "A stdin that is /dev/null, as in a service, does not count as closed.",
   ],
   examples: ["snowlease assign", "snowlease assign --registry http://127.0.0.1:7070 --once"],
   settings: "cli",
   without: ["onLost", "maxTell", "mode", "spread"],
-  flags: { "--once": "Claims, prints and releases at once; do not make IDs with it." },
+  flags: { "--once": "Claims, prints and releases at once. Do not make IDs with this worker ID." },
 
   async run(invocation) {
     const { flags, output } = invocation;

@@ -17,10 +17,10 @@ const mostFindings = 100_000;
 export const audit: CliCommand = {
   name: "audit",
   summary:
-    "Read IDs, one per line, from files or stdin; report duplicates and IDs outside of every recorded window. Exits with 1 when it finds any.",
+    "Read IDs, one per line, from files or stdin. Report duplicates, and IDs outside of every recorded window. Exits with 1 when it finds any.",
   details: [
-    "Windows are checked only against a named registry. Its history keeps a window for 30 days after the window's end.",
-    "Two kinds of IDs are counted apart and are no findings, because their makers record no windows: IDs of a foreign holder, and IDs of a pinned worker ID from before its first claim. A duplicate among them is a finding.",
+    "The command checks windows only if you name a registry. The history of a registry keeps a window for 30 days after its end.",
+    "The makers of two kinds of IDs record no windows: a foreign holder, and the user of a pinned worker ID before its first claim. The command counts these IDs separately. They are no findings, but a duplicate among them is one.",
     "Memory stays below 200 MB at any number of IDs. Beyond 2 million IDs, each ID takes 12 bytes of disk in the folder that TMPDIR names.",
     "Empty lines are skipped. A line without an ID, and an ID with more bits than the layout, are findings. `-` is stdin.",
   ],

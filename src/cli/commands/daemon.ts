@@ -13,9 +13,9 @@ import { addressOf, deferConfigured, registryConfig } from "../settings.ts";
 export const daemon: CliCommand = {
   name: "daemon",
   summary:
-    "Serve a registry over HTTP, on TCP and Unix sockets, and IDs in the Redis protocol. SIGTERM, SIGINT or SIGHUP drains it: it finishes the requests in flight, then ends.",
+    "Serve a registry over HTTP, on TCP and Unix sockets, and IDs in the Redis protocol. SIGTERM, SIGINT or SIGHUP drains the daemon. It then finishes the requests in flight, and ends.",
   details: [
-    "Prints its addresses and commands to try; then logs JSON lines to stderr. `--listen 0` takes a free port of 127.0.0.1.",
+    "Prints its addresses and commands to try. Then it logs lines of JSON to stderr. `--listen 0` takes a free port of 127.0.0.1.",
     "With `--tokens`, `--receipt-keys` or `--tls-cert`, SIGHUP makes the daemon read these files again instead.",
   ],
   examples: [

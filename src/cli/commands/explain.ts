@@ -23,7 +23,7 @@ export const explain: CliCommand = {
   summary: "Take IDs apart, and name the recorded holder of their worker ID at that time.",
   details: [
     "The registry keeps a claim for 30 days after the end of its window, and the last claim of each worker ID forever.",
-    "Prints a block for each ID, in the order given. JSON is an array, also for one ID. Where one text is no ID, it prints only an error, with the place of that text.",
+    "Prints a block for each ID, in the order given. JSON is an array, also for one ID. If one text is not an ID, the command prints only an error with the place of that text.",
   ],
   examples: [
     "snowlease explain 1278549019894743040",

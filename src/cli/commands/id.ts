@@ -15,7 +15,7 @@ const usualWait = 4000;
 export const id: CliCommand = {
   name: "id",
   summary: "Claim a worker ID, print IDs, release the worker ID.",
-  details: [waitRule, "JSON is an array of strings: an ID does not fit a JavaScript number."],
+  details: [waitRule, "JSON is an array of strings, because an ID does not fit a JavaScript number."],
   examples: [
     "snowlease id",
     "snowlease id -n 1000 --format base62",

@@ -22,10 +22,10 @@ export const init: CliCommand = {
   summary: "Create namespaces in a registry, or check that existing ones have these options.",
   details: [
     namedRegistryRule,
-    "Fixes the namespace's layout, its longest window and its tolerated clock difference. Repeated with the same options, it changes nothing. Optional for sqlite, where the first claim does the same. In an SQL database it makes or upgrades the tables. Without the permission for that, have an administrator run the statements of --print, then run init.",
-    "Each namespace is made by itself: name those that your programs use, as arguments or with --namespace. JSON is an array, also for one namespace.",
-    "A Redis cannot tell a namespace that it forgot from one that never existed. Without --new, init makes the namespace in quarantine: it grants nothing until every window that it may have forgotten has passed (10 min 32 s). --new confirms that the namespace never existed; it is refused where data of the namespace exists, or a quarantine of it is recorded, as after a first claim: `snowlease quarantine` then shows the command that ends the quarantine. A registry of another kind makes the namespace at once in any case, and refuses --new where a worker ID of it was used. Until the first claim, init --new may be repeated; after that, use init without --new.",
-    "Refused where a namespace of this name is in another schema or database of the same server, as far as the login sees it: a URL without a schema leads each user of PostgreSQL or Oracle to one of its own. Name the schema in the URL, or say --separate.",
+    "Fixes the layout of a namespace, its longest window and its tolerated clock difference. A repeated call with the same options changes nothing. For sqlite, init is optional, because the first claim does the same. In an SQL database, init creates or upgrades the tables. If your user may not do that, let an administrator run the statements of --print, then run init.",
+    "Name all namespaces that your programs use, as arguments or with --namespace. JSON is an array, also for one namespace.",
+    "A Redis cannot distinguish a forgotten namespace from a new one. So without --new, init creates the namespace in quarantine. It grants nothing until every window that Redis may have forgotten has passed (10 min 32 s). With --new you confirm that the namespace never existed. Redis refuses --new if data or a quarantine of the namespace is recorded, for example after a first claim. `snowlease quarantine` then shows the command that ends the quarantine. Any other registry creates the namespace at once, and refuses --new if a worker ID of it was used. Until the first claim, you may repeat init --new. After that, use init without --new.",
+    "init refuses a name that exists in another schema or database of the same server, as far as the login can see. In PostgreSQL and Oracle, a URL without a schema leads each user to its own schema. Name the schema in the URL, or use --separate.",
   ],
   examples: [
     "snowlease init --registry sqlite:/var/lib/snowlease/registry.db --namespace orders --layout twitter",
@@ -34,7 +34,7 @@ export const init: CliCommand = {
   ],
   settings: ["registry", "namespace", "layout", "maxWindow", "maxClockSkew", "operationTimeout", "token", "config"],
   flags: {
-    "--new": "Confirms that this namespace never existed; refused where data of it exists.",
+    "--new": "Confirms that this namespace never existed. Refused if data of it exists.",
     "--separate": "Confirms that its IDs never meet those of a namespace of this name in another schema or database.",
     "--print": "Print the statements that set up the store, and change nothing.",
   },

@@ -6,7 +6,7 @@ import { workerIdsOf } from "../values.ts";
 
 export const pin: CliCommand = {
   name: "pin",
-  summary: "Keep worker IDs out of the pool. Their present holders go on. A repeated pin replaces the reason.",
+  summary: "Keep worker IDs out of the pool. Their present holders continue. A repeated pin replaces the reason.",
   details: [namedRegistryRule],
   examples: [
     'snowlease pin 7 --registry redis://localhost:6379 --reason "taken by the old billing host"',

@@ -22,9 +22,9 @@ export const quarantine: CliCommand = {
   summary:
     "Show whether namespaces are in quarantine, for how long, and the command that ends it early: `quarantine end`.",
   details: [
-    "A store that may have forgotten windows that it granted (it was restored, promoted, moved, formed anew or emptied) grants and renews nothing until all of them have passed. Then it goes on by itself: without an operator, a quarantine costs time and no ID.",
+    "A store may have forgotten windows that it granted, after it was restored, promoted, moved, formed anew or emptied. It then grants and renews nothing until all these windows have passed. This is a quarantine. It ends by itself. Without an operator it costs time, and never causes a duplicate ID.",
     "JSON is an array, also for one namespace and for `quarantine end`.",
-    "`quarantine end` gives your word that each process that got its worker ID from the store before it was put back has stopped, or that its window has passed. The store cannot check that. Where one of them still makes IDs, another process may make the same IDs. A namespace that is new on a Redis has no such process. --era names the quarantine that you looked at; it ends no later one. It needs a registry that a flag, a variable or a config file names.",
+    "With `quarantine end` you confirm one thing for each process that got its worker ID from the store before it was restored: the process has stopped, or its window has passed. The store cannot check that. If such a process still makes IDs, another process may make the same IDs. A namespace that is new on a Redis has no such process. --era names the quarantine that you saw, so that the command never ends a later one. The command needs a registry that a flag, a variable or a config file names.",
   ],
   examples: [
     "snowlease quarantine orders users",
@@ -34,7 +34,7 @@ export const quarantine: CliCommand = {
   settings: registrySettings,
   flags: {
     "--era ERA": "For `end`: the present era, as `snowlease quarantine` shows it.",
-    "--i-know": "For `end`: confirms that no process from before the store was put back still makes IDs.",
+    "--i-know": "For `end`: confirms that no process from before the restore still makes IDs.",
   },
   operands: { name: "[end] [NAMESPACE…]", least: 0, most: 1000 },
 

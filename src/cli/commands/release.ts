@@ -16,7 +16,7 @@ export const release: CliCommand = {
   flags: {
     "--force": "Also end a claim whose window has not passed. Its holder learns of that at its next renewal.",
     "--reset-window":
-      "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Requires --i-know.",
+      "Free the worker ID at once. If its holder still runs, two programs may make the same IDs. Needs --i-know.",
     "--i-know": "Confirms that no holder of this worker ID runs any more.",
   },
   operands: { name: "WORKER_ID", least: 1, most: 1 },

@@ -8,9 +8,9 @@ export const remove: CliCommand = {
   summary: "Remove a namespace that no process uses, with its worker IDs, pins and history.",
   details: [
     namedRegistryRule,
-    "It refuses a namespace in which a window is open, also where its claim has ended, or a program without windows (westid) has a worker ID. --era is the one that `snowlease quarantine` shows: a command that is repeated by mistake is refused.",
-    "A note of the name stays in the registry. Where a namespace of this name is made again, it begins in quarantine, behind each window that the removed one granted: no ID comes twice. --forget leaves no note. It is your word that no namespace of this name is ever made again for the same IDs.",
-    "A removal that was interrupted leaves a namespace that grants nothing. Remove it again, with the era that `snowlease quarantine` then shows.",
+    "The command refuses a namespace with an open window, even if the claim of that window has ended. It also refuses a namespace in which a program without windows (westid) has a worker ID. --era is the era that `snowlease quarantine` shows, so that the command is refused if you repeat it by mistake.",
+    "A note of the name stays in the registry. A new namespace of this name begins in quarantine, after each window of the removed one, so that no ID comes twice. --forget leaves no note. With it you confirm that a namespace of this name is never made again for the same IDs.",
+    "After an interrupted removal, the namespace grants nothing. Remove it again, with the era that `snowlease quarantine` then shows.",
   ],
   examples: [
     "snowlease quarantine --registry postgres://db1/app --namespace trial",
@@ -19,7 +19,7 @@ export const remove: CliCommand = {
   settings: registrySettings,
   flags: {
     "--era ERA": "The present era of the namespace, as `snowlease quarantine` shows it.",
-    "--forget": "Confirms that no namespace of this name is ever made again: no note stays.",
+    "--forget": "Confirms that a namespace of this name is never made again. No note stays.",
     "--i-know": "Confirms that no process uses the namespace.",
   },
 

@@ -7,13 +7,13 @@ import { table } from "../terminal/output.ts";
 
 export const separate: CliCommand = {
   name: "separate",
-  summary: "Give a copy of a registry that is put to another use an id of its own.",
+  summary: "Give a copy of a registry its own id, if the copy serves another purpose than the original.",
   details: [
     namedRegistryRule,
-    "A copy of a registry, such as a staging database made of production's, has the id and the receipt key of its original: a list of daemons of both is taken for one registry, and what a holder of one of them proves counts in the other. `separate` gives a namespace of the copy an id and a receipt key of its own. Its records, pins and history stay.",
-    "Run it at the copy, once for each namespace, before a process uses the copy. It refuses a store in which a holder's window is open: an original in use has such a window at any time, and a fresh copy until the last of these windows has passed. --era is the one that `snowlease quarantine` shows at the copy: a command that is repeated by mistake is refused.",
-    "The copy then grants nothing until each window has passed that its original may have granted in the meantime: 2 min 20 s with the default limits, on Redis 2 min 32 s. `quarantine end` ends that earlier.",
-    "Run at the original by mistake, it costs time and no ID: a holder waits for the end of the quarantine, then it renews. Behind a daemon that was started since, or where another process was faster, it claims another worker ID, or ends where it may not switch.",
+    "A copy of a registry has the id and the receipt key of its original. An example is a staging database that was copied from production. A client takes the daemons of both for one registry, and a receipt of one registry is valid in the other. `separate` gives a namespace of the copy its own id and its own receipt key. Its records, pins and history stay.",
+    "Run it at the copy, once for each namespace, before a process uses the copy. The command refuses a store with an open window. An original in use always has one, and a fresh copy has one until the last of these windows has passed. --era is the era that `snowlease quarantine` shows at the copy, so that the command is refused if you repeat it by mistake.",
+    "Then the copy grants nothing until each window has passed that its original may have granted in the meantime. With the default limits this takes 2 min 20 s, and on Redis 2 min 32 s. `quarantine end` ends this wait earlier.",
+    "If you run it at the original by mistake, it costs time, but causes no duplicate ID. A holder waits for the end of the quarantine, and renews then. If the daemon was restarted meanwhile, or another process was faster, the holder claims another worker ID. A holder that may not switch ends.",
   ],
   examples: [
     "snowlease quarantine --registry postgres://staging/app --namespace orders",
@@ -23,7 +23,7 @@ export const separate: CliCommand = {
   flags: {
     "--era ERA": "The present era of the copy, as `snowlease quarantine` shows it.",
     "--i-know":
-      "Confirms that this registry is a copy, for another use than its original, and that no process uses it.",
+      "Confirms that this registry is a copy for another purpose than its original, and that no process uses it.",
   },
 
   async run(invocation) {

@@ -8,7 +8,7 @@ export const token: CliCommand = {
   summary: "Make a token for a client of a daemon, and its line for the file of `--tokens`.",
   details: [
     `ROLE is one of ${roles.join(", ")}. NAMESPACES is the name of a namespace, in which * stands for any letters. Left out: all namespaces.`,
-    "It stores nothing. The token is shown only now, and the line does not tell it. A client takes the token from SNOWLEASE_TOKEN. A daemon reads its file again at SIGHUP.",
+    "The command stores nothing. It shows the token only once, and the line does not contain it. A client takes the token from SNOWLEASE_TOKEN. A daemon reads its file again at SIGHUP.",
   ],
   examples: ["snowlease token worker 'orders*'", "snowlease token read --json"],
   settings: [],

@@ -22,7 +22,7 @@ export const top: CliCommand = {
   name: "top",
   summary: "Watch a pool: how many worker IDs are taken, their holders, the windows that end next, and events.",
   details: [
-    "q or Esc quits; the arrows, PgUp, PgDn, Home and End scroll. Where stdout is no terminal, and with `--json`, it prints the present state and ends. NO_COLOR turns colours off. Events are the differences between two looks, 2 s apart.",
+    "q or Esc quits. The arrows, PgUp, PgDn, Home and End scroll. If stdout is not a terminal, or with `--json`, the command prints the present state and ends. NO_COLOR turns colours off. Events are the differences between two readings, 2 s apart.",
   ],
   examples: [
     "snowlease top",

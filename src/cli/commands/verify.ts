@@ -18,13 +18,13 @@ const [shortest, longest] = [2000, 24 * 3_600_000];
 
 export const verify: CliCommand = {
   name: "verify",
-  summary: "Try on a registry of your own whether an ID comes twice: contract, restarts, and a nemesis.",
+  summary: "Test your own registry for duplicate IDs, with the contract, restarts and a nemesis.",
   details: [
-    "URL is the registry; without it, --registry or SNOWLEASE_REGISTRY names it. Each part runs in namespaces of its own, which are removed in the end: it may run beside namespaces in use. It says what it will do, and asks; --yes answers for you.",
-    "The contract is what each registry has to keep, as checks. The restarts stop and kill processes that make IDs, and start them again with the clock set back. The nemesis strikes six processes that share four worker IDs: kill -9, stop and resume, clocks set forward and back, and a network that is cut. Each ID is compared with every other.",
-    "--restart restarts the server while processes make IDs, and between their lives. All that uses this server notices it. A Redis then grants nothing in its other namespaces until their windows have passed.",
-    "--module tries a program of your own in place of Snowlease: a file as in docs/testing.md. It gets { registry, namespace }. The contract is left out then.",
-    "The report says what was run, and what could not be. It exits with 0 where no ID came twice and all checks passed, and with 1 where something is wrong.",
+    "URL is the registry. Without it, --registry or SNOWLEASE_REGISTRY names the registry. Each part runs in its own namespaces, and removes them in the end. So it may run beside namespaces in use. The command says what it will do, and asks. --yes answers for you.",
+    "The contract is a list of checks that each registry must pass. The restarts stop and kill processes that make IDs, and start them again with the clock set back. The nemesis disturbs six processes that share four worker IDs. It kills them (kill -9), stops and resumes them, sets their clocks forward and back, and cuts their network. The command compares each ID with every other.",
+    "--restart restarts the server while processes make IDs, and between their lives. All users of this server notice it. A Redis then grants nothing in its other namespaces until their windows have passed.",
+    "--module tests your own program in place of Snowlease. Its file is described in docs/testing.md. It gets { registry, namespace }. This run leaves out the contract.",
+    "The report says what ran, and what could not run. The command exits with 0 if no ID came twice and all checks passed, else with 1.",
   ],
   examples: [
     "snowlease verify postgres://app@db1/app",
@@ -34,13 +34,13 @@ export const verify: CliCommand = {
   settings: ["registry", "token", "config"],
   flags: {
     "--only PARTS": `Some of ${verifyParts.join(", ")}, with commas. Default: all of them.`,
-    "--nemesis TIME": "How long the nemesis goes on, such as 30s. Default: 20s.",
-    "--seed NUMBER": "Which faults it chooses, from 0 to 4294967295. Default: drawn, and told.",
+    "--nemesis TIME": "How long the nemesis runs, such as 30s. Default: 20s.",
+    "--seed NUMBER": "The seed of the faults, from 0 to 4294967295. Default: a random seed, which the command prints.",
     "--restart COMMAND": "A shell command that restarts the server, and ends when it is up or about to be.",
     "--module FILE": "A module that makes IDs, in place of Snowlease.",
     "--refusals CODES":
       "The codes of the errors with which the module refuses an ID, with commas. Default: those of Snowlease.",
-    "--yes": "Goes on without a question.",
+    "--yes": "Continues without a question.",
   },
   operands: { name: "[URL]", least: 0, most: 1 },
 

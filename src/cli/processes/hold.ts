@@ -166,7 +166,7 @@ export function whileClaiming<Result>(config: Config, claim: () => Promise<Resul
 
 /** For `--help`. */
 export const waitRule: string =
-  "Where the window of the worker ID opens later, as on a host that moves from another scheme, it says so on stderr and waits: until `--claim-timeout`, by default for maxWindow + maxClockSkew.";
+  "The window of the worker ID may open later, for example on a host that moves from another scheme. Then the command says so on stderr and waits, until `--claim-timeout`. The default is maxWindow + maxClockSkew.";
 
 /** Tells an operator why a start takes its time. */
 export function tellWait(workerId: number, opens: number, wait: number): void {
