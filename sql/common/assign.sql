@@ -21,12 +21,6 @@ WHERE worker_id = :worker_id AND pid = :old_pid AND ip = :old_ip AND hostname = 
 -- name: remove
 DELETE FROM {assign} WHERE worker_id = :worker_id AND pid = :pid AND ip = :ip AND hostname = :hostname;
 
--- name: last-use
--- When the last window ends of a number that has a row of ours.
-SELECT MAX(w.until_ms) AS until_ms
-FROM {window} w JOIN {assign} a ON a.worker_id = w.worker_id
-WHERE a.ip LIKE 'lease@%';
-
 -- name: erase
 -- One batch of our rows, also those whose record was lost.
 DELETE FROM {assign} WHERE worker_id IN (

@@ -49,13 +49,19 @@ export async function erase(
   const { tx, made } = state;
   try {
     return await tx.atomically(async () => {
-      // Behind the lock no claim notes any more that there are Java processes.
-      const [, rows] = await together([holdSealed(state), tx.all("meta.read")]);
-      const beside = isToldBeside || isBeside(entriesOf(rows));
-      if (beside) await checkMarks(state, namespace);
-      const { last, isAll } = await eraseSome(tx);
+      // Behind these locks no claim adds a record, and none notes Java processes.
+      const [, , use = {}, rows] = await together([
+        holdSealed(state),
+        tx.all("record.lock-all"),
+        tx.get("record.last-use"),
+        tx.all("meta.read"),
+      ]);
+      const until = Number(use["until_ms"] ?? 0);
+      const last = Math.max(until, Number(use["fence"] ?? 0));
       if (last > made.era.quarantineEnd) throw new LaterUse(last);
-      if (!isAll) return undefined;
+      const beside = isToldBeside || isBeside(entriesOf(rows));
+      if (beside) checkPassed(state, namespace, until);
+      if (!(await eraseSome(tx))) return undefined;
       await together([
         tx.change("meta.erase", {}),
         ...(note === undefined ? [] : putNote({ tx, entries: new Map() }, note)),
@@ -74,9 +80,8 @@ export async function erase(
  * that does not know of the removal yet. The rows do not go by themselves, so the operator repeats the removal.
  * @throws SnowleaseError WORKER_ID_HELD
  */
-async function checkMarks({ tx, clock, made }: SqlNamespace, namespace: string): Promise<void> {
-  const row = await tx.get("assign.last-use");
-  const passed = Number(row?.["until_ms"] ?? 0) + made.info.maxClockSkew;
+function checkPassed({ clock, made }: SqlNamespace, namespace: string, until: number): void {
+  const passed = until + made.info.maxClockSkew;
   if (passed <= clock) return;
   throw new SnowleaseError(
     "WORKER_ID_HELD",
@@ -96,18 +101,15 @@ async function holdSealed(state: SqlNamespace): Promise<void> {
 }
 
 /**
- * Deletes some records, and some rows of each kind that belong to them. `isAll`: these were the last ones, since behind the lock, no process
- * writes any. `last`: the end of the last window, or the highest fence. The row of a Java process has an address in the place of our marker.
+ * Deletes some records, and some rows of each kind that belong to them. Returns whether these were the last ones. The row of a Java process
+ * has an address in the place of our marker.
  */
-async function eraseSome(tx: Transaction): Promise<{ readonly last: number; readonly isAll: boolean }> {
+async function eraseSome(tx: Transaction): Promise<boolean> {
   const limit = { limit: most };
-  const [, use = {}, ...deleted] = await together([
-    tx.all("record.lock-all"),
-    tx.get("record.last-use"),
+  const deleted = await together([
     tx.change("record.erase", limit),
     tx.change("assign.erase", limit),
     tx.change("history.erase", limit),
   ]);
-  const last = Math.max(Number(use["until_ms"] ?? 0), Number(use["fence"] ?? 0));
-  return { last, isAll: deleted.every((count) => count < most) };
+  return deleted.every((count) => count < most);
 }
