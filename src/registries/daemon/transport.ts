@@ -37,7 +37,7 @@ export interface Reply<Answer> {
 /** Sends calls to the first daemon that answers. */
 export interface Transport {
   /**
-   * Rejects with the daemon's refusal, as an error of its code, or with REGISTRY_UNAVAILABLE if no daemon answered in time. If a daemon
+   * Rejects with the daemon's refusal, restored as an error, or with REGISTRY_UNAVAILABLE if no daemon answered in time. If a daemon
    * cannot be reached, answers nonsense, says to wait, refuses the token or serves another registry, the next address gets the call at
    * once. Rejects with OTHER_REGISTRY only if each address answered it.
    */
@@ -266,7 +266,7 @@ function read<Answer>(
   const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
   // The registry behind the daemon may have applied the call.
   if (isUnanswered(error)) return { outcome: "failed", error, sent: true, told: true };
-  // A newer registry may have applied the call, too. This version does not know its code.
+  // The same holds for a newer daemon, whose error code this version does not know.
   if (status === 500 && code !== told.data.code)
     return { outcome: "failed", error, sent: true, lasting: true, told: true };
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.

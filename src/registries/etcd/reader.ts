@@ -19,7 +19,7 @@ const [page, longestPage] = [64, 16_384];
  * most `sampled` random slots. A search of all slots reads `readTogether` slots at a time.
  */
 const [fewSlots, sampled, readTogether] = [4, 32, 100];
-/** After a search has passed this many used worker IDs, the next search begins there. */
+/** A search that passes this many used worker IDs moves the place where the next search begins. */
 const longestPassed = 32;
 /** The most keys of a host, or of a slot, that a claim looks at. Further keys belong to other pools, or end later. */
 const mostLookedAt = 512;
@@ -60,8 +60,8 @@ export class EtcdReader implements StoreReader {
   readonly #now: () => number;
   #begun: Promise<Begin> | undefined;
   /**
-   * Whether this reader has seen that each worker ID of the pool has a record. Beside it, the oldest records, if it has looked at all
-   * slots.
+   * Whether this reader has seen that each worker ID of the pool has a record. `#oldest`: the oldest records, if it has looked at
+   * all slots.
    */
   #isFull = false;
   #oldest: readonly Stored[] | undefined;

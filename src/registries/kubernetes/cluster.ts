@@ -34,13 +34,13 @@ export interface Cluster {
   readonly isVerified: boolean;
   /** The namespace of Kubernetes with the Lease objects. */
   readonly place: string;
-  /** The present login. `refused`: a login that the server refused. The cluster then makes another one. */
+  /** The present login. `refused`: a login that the server refused. In this case another login is made. */
   login(refused?: Login): Promise<Login>;
 }
 
 /** How long a pod's token is used before its file is read again, ms. The kubelet replaces the token long before it expires. */
 const tokenKept = 60_000;
-/** How long before its expiry a login from a program ends, ms. */
+/** A login from a program is no longer used this long before it expires, ms. */
 const earlier = 30_000;
 const run = promisify(execFile);
 
@@ -230,7 +230,7 @@ interface MadeLogin {
   readonly kept: number;
 }
 
-/** How soon the cluster tries again if it could not make a login, ms. */
+/** How soon another try follows if a login could not be made, ms. */
 const again = 1000;
 
 /** Makes a login once for all requests that need it. Makes another one when it is old or was refused. */

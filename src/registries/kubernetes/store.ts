@@ -21,7 +21,7 @@ import type { StoredObjects } from "./stored-objects.ts";
  *     the begin of an era    writes the facts, then reads the record that decided it: if that has changed, it is decided again
  *
  * The writer of the second write always sees the first write. So no holder gets the answer that a quarantine protects it while a claim of
- * its worker ID is granted in the era before. And no claim gets a window in an era that had ended when the window was stored. No holder
+ * its worker ID is granted in the era before. And no answer has a window of an era that had ended when the window was stored. No holder
  * uses a window that was stored and not answered: the worker ID rests until it has passed. A removal works the same way: `erase.ts`.
  */
 

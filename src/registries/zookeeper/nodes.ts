@@ -77,7 +77,7 @@ export class Nodes {
   readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
   readonly next = ({ first, last }: PoolBounds): string => `${this.root}/next/${first}-${last}`;
 
-  /** The node that marks what stands under the name. Only this state of the name ever has it. */
+  /** The node that marks what stands under the name. Nothing else that ever stood there has this node. */
   readonly mark = ({ made, noted }: Standing): string | undefined => {
     const name = made?.info.id ?? noted?.era;
     return name === undefined ? undefined : `${this.meta}/${name}`;

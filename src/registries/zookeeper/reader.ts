@@ -23,7 +23,7 @@ const [fewSlots, sampled] = [2, 4];
 const [listedTogether, countedTogether] = [16, 1000];
 /** If a host has at most this many worker IDs, a claim reads all their records. */
 const fewOwn = 16;
-/** After a search has passed this many used worker IDs, the next search begins there. */
+/** A search that passes this many used worker IDs moves the place where the next search begins. */
 const longestPassed = 32;
 /** How many places a search over many slots keeps: the oldest ones. */
 const mostPlaces = 1000;

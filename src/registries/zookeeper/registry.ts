@@ -59,7 +59,7 @@ export async function zooKeeperStore(
     const found = await session.touch(clockNode);
     if (found !== undefined) return found;
     const [, , made] = await together([session.create(base), session.create(clockNode), session.touch(clockNode)]);
-    // The reads that went along may be older than the clock.
+    // Reads that were sent meanwhile may show an older state.
     if (made !== undefined) throw new Changed("the node of the clock was made");
     throw configInvalid(
       `${title} has no node \`${settings.chroot}\`, which the registry URL names: create it, or correct the URL.`,
