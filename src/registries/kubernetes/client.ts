@@ -167,8 +167,8 @@ export function clientOf(
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const left = deadline - monotonic(clock);
-        // A connection may be silent because the server's address has moved. So half of the time is left for a new connection. A slow server
-        // gets no third request.
+        // A connection may be silent because the server's address has moved. So half of the time is left for a new connection. A slow
+        // server gets no third request.
         const share = Math.max(leastShare, writes || wasSilent ? left : left / 2);
         const login = await cluster.login(refused);
         let answer: ApiAnswer | Silence;

@@ -14,7 +14,8 @@ import { notedObject, readFacts } from "./records.ts";
  *     a claim or a pin    writes a new object, then reads the facts: if the namespace is gone, it deletes the object
  *
  * So a new object stays only if its writer, or the removal, died or got no answer after its own write. No caller got an
- * answer about such an object. No claim believes hints, and a worker ID rests until its window has passed, or is pinned. An object whose labels an operator removed stays, too, because no list finds it.
+ * answer about such an object. No claim believes hints, and a worker ID rests until its window has passed, or is pinned. An object
+ * whose labels an operator removed stays, too, because no list finds it.
  */
 
 /** How many objects one call deletes, and how many of them at the same time. */

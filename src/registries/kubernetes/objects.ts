@@ -4,7 +4,7 @@ import { z } from "zod";
 /*
  * A registry is made of objects of the kind Lease (coordination.k8s.io/v1), which every cluster has. Nothing is installed.
  *
- *     snowlease-NAMESPACE-facts        the constants of the namespace and its era; or the era that is noted for a namespace that does not exist
+ *     snowlease-NAMESPACE-facts        the constants of the namespace and its era; or the era that is noted for a missing namespace
  *     snowlease-NAMESPACE-hints        what a claim saw of the whole pool, for the next claims: never believed
  *     snowlease-NAMESPACE-worker-ID    the record of a worker ID, with its last claims
  *
