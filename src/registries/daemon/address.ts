@@ -2,15 +2,15 @@ import type { StoreKind } from "../store-kind.ts";
 import { path, type PathParts, type UrlParts, urls } from "../url.ts";
 import { clientTlsParameters } from "../client-tls.ts";
 
-/** What a client shows to a daemon where the address has no login: no part of the URL, but of the configuration around it. */
+/** The token that a client shows to a daemon if the address has no login. It is not part of the URL, but of the configuration around it. */
 interface ShownToken {
   readonly token?: string | undefined;
 }
 
-/** What fits `sun_path` on Linux with its closing 0, bytes. */
+/** The longest path that fits `sun_path` on Linux with its closing 0, bytes. */
 export const maxSocketPath: number = 107;
 
-/** A daemon prunes its registry itself, and lets administrators alone ask for it. */
+/** A daemon prunes its registry itself, and only administrators may ask it to prune. */
 const daemon = {
   registryKind: "daemon",
   prunes: true,

@@ -42,13 +42,13 @@ interface CallInput<Body, Query> {
   readonly body?: Body;
   readonly query?: Query;
   readonly receipt?: string | undefined;
-  /** Whether it may be sent again where it may have arrived. Default true. */
+  /** Whether to send the call again if the daemon may have got it. Default true. */
   readonly repeatable?: boolean;
 }
 
 /**
- * Each address answered that the lease is of another registry. A daemon in front of them passes this on, since its clients may know more
- * addresses.
+ * The loss of a lease if each address answered that the lease is of another registry. A daemon in front of them passes this on, because its
+ * clients may know more addresses.
  */
 export interface LostElsewhere extends Lost {
   readonly elsewhere: true;
@@ -58,16 +58,16 @@ const elsewhere: LostElsewhere = { outcome: "lost", reason: "forgotten", elsewhe
 
 const defaultTimeout = 5000;
 const defaultLimit = 1000;
-/** At most so many preferred worker IDs are looked at by any registry. */
+/** No registry looks at more preferred worker IDs than this. */
 const mostPreferred = 8;
 
 /**
- * The registry of a daemon, over HTTP: `http://HOST:PORT`, `https://…` or `unix:PATH`; of several addresses the next one is asked
- * when one fails or says to wait. They must be daemons of one registry, which `openRegistry` looks after.
+ * The registry of a daemon, over HTTP: `http://HOST:PORT`, `https://…` or `unix:PATH`. If one of several addresses fails or says to wait,
+ * the client asks the next one. All addresses must be daemons of one registry. `openRegistry` takes care of this.
  *
- * Claims (idempotent by token), renewals and releases are repeated within `operationTimeout` when their answer was lost; forced
- * releases, unpinning and pruning only when they were never sent.
- * @throws SnowleaseError CONFIG_INVALID for an address that is none.
+ * The client repeats claims (idempotent by token), renewals and releases within `operationTimeout` if their answer was lost. It repeats
+ * forced releases, unpinning and pruning only if they were never sent.
+ * @throws SnowleaseError CONFIG_INVALID for a text that is not an address.
  */
 export function daemonRegistry(addresses: readonly string[], options: DaemonRegistryOptions = {}): Registry {
   const { operationTimeout = defaultTimeout, clock = systemClock, token, settings = {} } = options;
@@ -96,7 +96,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     const { token, workerId, pool, layout, reuse, continues, limits, shared } = rest;
     const { host, ip, pid, instance } = holder;
     const preferred = rest.preferred?.slice(0, mostPreferred);
-    // Field by field: not every name of the port is one of the API.
+    // Field by field, because not every name of the port is one of the API.
     const what = { token, workerId, pool, preferred, now, windowMs, layout, reuse, continues, leadMs, limits, shared };
     try {
       const body = { ...what, host, ip, pid, instance };
@@ -174,7 +174,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     async forceRelease({ namespace, workerId, force, fence, resetWindow }): Promise<ForceReleased> {
-      // The caller of the port was asked already.
+      // The caller of the port has already confirmed this.
       const body = { force, fence, ...(resetWindow === true && { resetWindow, iKnow: true }) };
       try {
         const answer = await call(workers.forceRelease, { namespace, workerId }, { body, repeatable: false });
@@ -208,7 +208,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
       return (await call(namespaces.prune, { namespace }, { body: { before }, repeatable: false })).pruned;
     },
 
-    /** Renews with the fence 0, which no claim has: the daemon rehearses that, and answers that such a claim is over. */
+    /** Renews with the fence 0, which no claim has. The daemon rehearses that renewal, and answers that such a claim is over. */
     async rehearse(namespace) {
       const body = { token: "0".repeat(32), fence: 0, now: Date.now() };
       await orLost(call(leases.renew, { namespace, workerId: 0 }, { body }), () => ({ outcome: "renewed" }));
@@ -219,7 +219,7 @@ export function daemonRegistry(addresses: readonly string[], options: DaemonRegi
     },
 
     async remove({ namespace, era, forget }) {
-      // The caller of the port was asked already.
+      // The caller of the port has already confirmed this.
       const body = { era, forget, iKnow: true, whileHeld: true };
       try {
         await call(namespaces.remove, { namespace }, { body, repeatable: false });
@@ -257,7 +257,7 @@ function queryOf(parameters: object = {}): string {
   return given.length === 0 ? "" : `?${given.map(([name, value]) => `${name}=${value}`).join("&")}`;
 }
 
-/** The answer; or `value`, where the daemon refuses with this code. */
+/** The answer, or `value` if the daemon refuses with this code. */
 async function instead<Answer>(code: ErrorCode, value: Answer, answer: Promise<Answer>): Promise<Answer> {
   try {
     return await answer;
@@ -285,7 +285,7 @@ function lostBy({ details }: SnowleaseError): Lost {
   return { outcome: "lost", ...told.data };
 }
 
-/** What a problem says in one of its details. Throws the error where it says nothing there. */
+/** The value of a detail of a problem. Throws the error if it does not have this detail. */
 function detailOf<Detail>(error: unknown, name: string, schema: Schema<Detail>): Detail {
   const detail = isSnowleaseError(error) ? schema.safeParse(error.details[name]) : undefined;
   if (detail?.success === true) return detail.data;
@@ -326,7 +326,7 @@ function grantFrom({ answer: json, receipt }: Reply<leases.ClaimAnswer>): Grant 
     ...(rollback !== undefined && { rollback }),
     ...(shared !== undefined && { shared }),
     ...(receipt !== undefined && { receipt }),
-    // In another file system (a container's), the path is another file's, or none.
+    // In another file system (a container's), the path is that of another file, or of no file.
     ...(store?.state === "same" && { store }),
   };
 }

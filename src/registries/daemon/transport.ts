@@ -22,9 +22,9 @@ interface ApiCall<Answer> {
   readonly body: unknown;
   /** For the header of receipts. */
   readonly receipt: string | undefined;
-  /** What a success looks like; undefined: there is nothing to read. */
+  /** The form of a success; undefined: there is nothing to read. */
   readonly answer: Schema<Answer> | undefined;
-  /** Whether it may be sent again where it may have arrived. */
+  /** Whether to send the call again if the daemon may have got it. */
   readonly repeatable: boolean;
 }
 
@@ -37,9 +37,9 @@ export interface Reply<Answer> {
 /** Sends calls to the first daemon that answers. */
 export interface Transport {
   /**
-   * Rejects with what the daemon refused with, restored; with REGISTRY_UNAVAILABLE when none answered in time. One that cannot
-   * be reached, answers nonsense, says to wait, does not take the token or serves another registry makes way for the next address at once.
-   * OTHER_REGISTRY only where each address answered it.
+   * Rejects with the daemon's refusal, restored as an error, or with REGISTRY_UNAVAILABLE if no daemon answered in time. If a daemon
+   * cannot be reached, answers nonsense, says to wait, refuses the token or serves another registry, the next address gets the call at
+   * once. Rejects with OTHER_REGISTRY only if each address answered it.
    */
   call<Answer>(call: ApiCall<Answer>): Promise<Reply<Answer>>;
   close(): void;
@@ -54,9 +54,9 @@ export interface TransportOptions {
   readonly tls: ClientTls;
 }
 
-/** Longest answer that is read, bytes. */
+/** Longest answer that the client reads, bytes. */
 const longestAnswer = 4 * 1024 * 1024;
-/** Idle connections are kept so many, and no more are opened at once. */
+/** The most idle connections that stay open, and the most connections at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
 
 interface DaemonTarget {
@@ -75,7 +75,7 @@ type CallOutcome<Answer> =
   | { readonly outcome: "refused"; readonly error: SnowleaseError }
   | FailedCall;
 
-/** The call was not applied; or, where it was `sent`, that is not known. */
+/** The call was not applied. If it was `sent`, this is not known. */
 interface FailedCall {
   readonly outcome: "failed";
   readonly error: SnowleaseError;
@@ -91,12 +91,12 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   const targets = addresses.map((address) => parseTarget(address, options));
   if (targets.length === 0)
     throw new SnowleaseError("CONFIG_INVALID", "Expected at least one address of a daemon, got none.");
-  /** The address that answered last: the first one to ask. */
+  /** The address that answered last. It is the first one to ask. */
   let favourite = 0;
   let closed = false;
   const deadlines = new Deadlines(clock);
 
-  /** Asks each address in turn, until one has an answer that no other would change. */
+  /** Asks each address in turn, until one gives an answer that no other address would change. */
   async function round<Answer>(
     call: ApiCall<Answer>,
     deadline: number,
@@ -106,7 +106,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
     for (let i = 0; i < targets.length; i++) {
       const at = (start + i) % targets.length;
       const target = targets[at] as DaemonTarget;
-      // A silent daemon must leave the others their share of the time.
+      // A silent daemon must leave the other daemons their share of the time.
       const share = (deadline - monotonic(clock)) / (targets.length - i);
       if (share <= 0) break;
       const attempt = await exchange(target, call, share, deadlines);
@@ -121,7 +121,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   return {
     async call(call) {
       const deadline = monotonic(clock) + operationTimeout;
-      /** Why the registry behind a daemon did not answer: the last attempt may be too short to hear it again. */
+      /** Why the registry behind a daemon did not answer. The last attempt may be too short to get this reason again. */
       let why: SnowleaseError | undefined;
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
@@ -149,7 +149,7 @@ export function httpTransport(addresses: readonly string[], options: TransportOp
   };
 }
 
-/** The failure that says most: a daemon's answer says more than the silence of another one. `asked`: how many addresses there are. */
+/** The failure that says most. A daemon's answer says more than the silence of another one. `asked`: the number of addresses. */
 function tellingOf(failures: readonly FailedCall[], asked: number): FailedCall | undefined {
   const here = failures.filter(({ error }) => error.code !== "OTHER_REGISTRY");
   if (here.length === 0 && failures.length === asked) return failures[0];
@@ -161,7 +161,7 @@ function tellingOf(failures: readonly FailedCall[], asked: number): FailedCall |
 /** In how many ms one of the daemons may have another answer; Infinity: not within an operation. */
 function passesIn(failures: readonly FailedCall[]): number {
   const errors = failures.filter(({ lasting }) => lasting !== true).map(({ error }) => error);
-  // A full pool or a quarantine: the registry's word, and it is the same one behind all of them.
+  // A full pool or a quarantine is the registry's answer, and the same behind all daemons.
   if (errors.some((error) => !isUnanswered(error) && error.code !== "RATE_LIMITED")) return Infinity;
   return Math.min(...errors.map(({ details }) => details.retryAfterMs ?? 0));
 }
@@ -174,7 +174,7 @@ function parseTarget(address: string, { token, tls }: TransportOptions): DaemonT
   }
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    // An unreadable address may contain a password.
+    // An address that cannot be parsed may contain a password.
     const what = "Expected a daemon's address like http://HOST:PORT or unix:PATH, got another text.";
     throw new SnowleaseError("CONFIG_INVALID", what);
   }
@@ -266,28 +266,30 @@ function read<Answer>(
   const error = new SnowleaseError(code, message, { ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) });
   // The registry behind the daemon may have applied the call.
   if (isUnanswered(error)) return { outcome: "failed", error, sent: true, told: true };
-  // So may a newer one, whose code this version does not know.
+  // The same holds for a newer daemon, whose error code this version does not know.
   if (status === 500 && code !== told.data.code)
     return { outcome: "failed", error, sent: true, lasting: true, told: true };
   // Another daemon may know the token, have the version that the registry needs, or serve the registry that granted the lease.
   if ([401, 403, 500].includes(status) || code === "OTHER_REGISTRY")
     return { outcome: "failed", error, sent: false, lasting: true, told: true };
-  // To a question, such as whether it is ready, the daemon answers for its own clock.
+  // In its answer to a question, such as whether it is ready, the daemon speaks of its own clock.
   const isFinal = aboutCaller.has(code) && call.method !== "GET";
   if (![408, 429, 503].includes(status) || isFinal) return { outcome: "refused", error };
   return { outcome: "failed", error, sent: false, told: true };
 }
 
-/** Refusals that pass with the caller's clock, or with the holder of the worker ID that it names: another daemon would refuse, too. */
+/**
+ * Refusals that depend on the caller's clock, or on the holder of the worker ID that the caller names. Another daemon would refuse, too.
+ */
 const aboutCaller: ReadonlySet<ErrorCode> = new Set(["WORKER_ID_HELD", "CLOCK_SKEW", "CLOCK_ROLLBACK"]);
 
-/** Several addresses of one name that all refuse make an error without a message. */
+/** If several addresses of one name all refuse, Node makes an error without a message. */
 function reasonOf(cause: unknown): string {
   const { message = "", code = "no reason given" } = cause as Partial<NodeJS.ErrnoException>;
   return message || code;
 }
 
-/** What to do about it, and whether it lasts until then. */
+/** What an operator can do about the failure, and whether it lasts until then. */
 function adviceOn(cause: unknown): { readonly advice: string; readonly lasting: boolean } {
   const { code = "" } = cause as NodeJS.ErrnoException;
   if (code === "EACCES") return { advice: "join the group that its socket is for", lasting: true };

@@ -1,9 +1,9 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 
-/** The status codes of gRPC that this registry tells apart. */
+/** The status codes of gRPC that this registry distinguishes. */
 const status = { permissionDenied: 7, unauthenticated: 16 } as const;
 
-/** Cancelled, unknown, too late, internal, unavailable: the member could not end what was asked, or does not know whether it did. */
+/** Cancelled, unknown, too late, internal, unavailable: the member could not complete the call, or does not know whether it did. */
 const unsure: ReadonlySet<number> = new Set([1, 2, 4, 13, 14]);
 
 /** A refusal that a member answered. */
@@ -15,12 +15,12 @@ export class EtcdRefusal extends Error {
     this.code = code;
   }
 
-  /** The login is too old, or the users were changed since. */
+  /** The login is too old, or an operator has changed the users since. */
   get asksForLogin(): boolean {
     return this.code === status.unauthenticated || /revision of auth store is old/.test(this.message);
   }
 
-  /** What was asked may have been done, and another member may answer. */
+  /** The call may have been done, and another member may answer. */
   get isUnsure(): boolean {
     return unsure.has(this.code);
   }
@@ -54,13 +54,13 @@ function meaningOf({ code, message }: EtcdRefusal, hasLogin: boolean): ReplyMean
   return unavailable;
 }
 
-/** The error for what a member answered. */
+/** The error for a refusal of a member. */
 export function replyError(cause: EtcdRefusal, where: string, hasLogin: boolean): SnowleaseError {
   const { code, advice } = meaningOf(cause, hasLogin);
   return new SnowleaseError(code, `etcd ${where} refused: ${cause.message}; ${advice}.`, {}, { cause });
 }
 
-/** No member answered in time. `sent`: the operation may have been done. `more`: what else to look at. */
+/** The error if no member answered in time. `sent`: the operation may have been done. `more`: what else to check. */
 export function silentError(
   where: string,
   timeout: number,
@@ -78,7 +78,7 @@ export function silentError(
   );
 }
 
-/** What answers is no etcd, or one before 3.4. */
+/** The error for a server that is not etcd, or an etcd before 3.4. */
 export function nonsense(where: string, answer: unknown): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
@@ -86,7 +86,7 @@ export function nonsense(where: string, answer: unknown): SnowleaseError {
   );
 }
 
-/** A key holds something that this registry did not write. */
+/** The error for a key with a value that this registry did not write. */
 export function foreignKey(key: string, what: string): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -94,7 +94,7 @@ export function foreignKey(key: string, what: string): SnowleaseError {
   );
 }
 
-/** Another version of Snowlease wrote the key. */
+/** The error for a key that another version of Snowlease wrote. */
 export function otherSchema(key: string, stored: number, known: number): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",

@@ -14,16 +14,16 @@ import type { EtcdSettings } from "./settings.ts";
 import { replyError, EtcdRefusal, silentError } from "./errors.ts";
 
 /*
- * The JSON gateway that every etcd has since 3.4, under the port of its clients: calls of its protocol as POST requests.
+ * The JSON gateway that every etcd has since 3.4, on the port of its clients. It takes calls of etcd's protocol as POST requests.
  */
 
 /** The members of a cluster. */
 export interface Gateway {
-  /** For messages: no password. */
+  /** For messages, without a password. */
   readonly where: string;
   /**
-   * Sends a call to the member that answered last, and to the next one where that is silent.
-   * @throws Unanswered where a call that `writes` may have been done, SnowleaseError for every other failure.
+   * Sends a call to the member that answered last. If that member is silent, sends it to the next one.
+   * @throws Unanswered if a call that `writes` may have been done, SnowleaseError for every other failure.
    */
   call(path: string, body: object, options: CallOptions): Promise<GatewayAnswer>;
   close(): void;
@@ -37,21 +37,21 @@ interface CallOptions {
 
 interface GatewayAnswer {
   readonly json: unknown;
-  /** Absent where the member does not say what time it is. */
+  /** Absent if the member does not send its time. */
   readonly clock?: AnswerClock | undefined;
 }
 
-/** Longest answer that is read, bytes: a page of records with all of their recents. */
+/** Longest answer that the registry reads, bytes: a page of records with all of their recents. */
 const longestAnswer = 64 * 1024 * 1024;
-/** The least time that a silent member gets before the next one is asked, ms. */
+/** The least time that a silent member gets before the registry asks the next one, ms. */
 const leastShare = 50;
-/** Idle connections are kept so many, and no more are opened at once. */
+/** The most idle connections that stay open, and the most connections at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
 
 const refusal = z.object({ message: z.string(), code: z.int() });
 const login = z.object({ token: z.string() });
 
-/** A request that no answer came to. */
+/** A request without an answer. */
 interface Silence {
   readonly cause: unknown;
   /** The call may have been done. */
@@ -73,7 +73,7 @@ export function gatewayTo(
   const send = tls === undefined ? requestPlain : requestSecure;
   const deadlines = new Deadlines(clock);
   const hasLogin = user !== undefined;
-  /** The member that answered last; the first one by lot. */
+  /** The member that answered last. The first one is random. */
   let favourite = Math.floor(Math.random() * servers.length);
   let token: Promise<string> | undefined;
   let closed = false;
@@ -130,7 +130,7 @@ export function gatewayTo(
       if (share <= 0) break;
       const answer = await exchange(member, path, body, Math.max(leastShare, share), headers).catch(
         (error: unknown) => {
-          // Another member may have the majority with it.
+          // Another member may be connected to the majority.
           if (error instanceof EtcdRefusal && error.isUnsure) return { cause: error, sent: true };
           throw error;
         },
@@ -148,7 +148,7 @@ export function gatewayTo(
     return silence;
   }
 
-  /** Sends a call until a member answers. @throws EtcdRefusal, Unanswered, SnowleaseError */
+  /** Sends a call until a member answers, or until the deadline. @throws EtcdRefusal, Unanswered, SnowleaseError */
   async function persist(
     path: string,
     body: object,

@@ -2,12 +2,12 @@ import type { Keys } from "./keys.ts";
 import { readRow } from "./records.ts";
 import type { EtcdTransaction } from "./transaction.ts";
 
-/** Rows that one transaction deletes. */
+/** The rows that one transaction deletes. */
 const deletedTogether = 100;
 
 /**
- * Deletes the rows of a worker ID up to and without this fence whose window ended before a time, the oldest first: where this is
- * interrupted, it leaves no gap. Returns how many.
+ * Deletes the rows of a worker ID that have a lower fence than this one and whose window ended before a time. Deletes the oldest rows
+ * first, so that an interruption leaves no gap. Returns how many rows it deleted.
  */
 export async function pruneRows(
   tx: EtcdTransaction,

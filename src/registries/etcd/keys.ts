@@ -12,11 +12,11 @@ import type { Stored } from "../../rule/window.ts";
  *                     /host/HOST/UNTIL/ID          the same, of those whose last holder ran on this host
  *                     /owner/ADDRESS/UNTIL/ID      a worker ID that is pinned for this address
  *                     /token/TOKEN                 the worker ID that this token holds
- *                     /next/FIRST-LAST             of this pool, numbers below this one had a record: a search begins here
+ *                     /next/FIRST-LAST             in this pool, worker IDs below this number had a record: a search begins here
  *                     /history/ID/FENCE            a claim that has ended
  *
- * TOKEN and HOST are hashes. The token itself is not stored. A SLOT is 256 numbers: a read of some keys costs a member as much as all keys
- * of its range, however few it asks for, so that each range has to be a small one.
+ * TOKEN and HOST are hashes. The token itself is not stored. A SLOT has 256 worker IDs. A read of a few keys costs a member as much as all
+ * keys of the range, so each range has to be small.
  */
 
 /** Keys from `from` on and before `end`. */
@@ -43,12 +43,15 @@ export class Keys {
     return `${this.#root}/era`;
   }
 
-  /** The beginning of the keys of all records. */
+  /** The prefix of the keys of all records. */
   get workers(): string {
     return `${this.#root}/worker/`;
   }
 
-  /** The keys of this namespace but `meta` and `era`, as ranges. Another registry may have a prefix that begins with this namespace's keys. */
+  /**
+   * The keys of this namespace except `meta` and `era`, as ranges. Another registry may have a prefix that begins with this namespace's
+   * keys.
+   */
   get parts(): readonly KeySpan[] {
     return ["history", "idle", "host", "owner", "token", "next", "worker"].map((name) => {
       const from = `${this.#root}/${name}/`;
@@ -78,7 +81,7 @@ export class Keys {
   }
 }
 
-/** The numbers of a slot. */
+/** How many worker IDs a slot has. */
 export const slotSize = 256;
 
 /** The slot of a worker ID. */
@@ -98,17 +101,17 @@ export function numberIn(key: string): number | undefined {
   return number === undefined ? undefined : Number(number);
 }
 
-/** The first key behind all that begin so. */
+/** The first key after all keys that begin with this prefix. */
 export function endOf(prefix: string): string {
   return prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1);
 }
 
-/** The first key behind this one. */
+/** The first key after this key. */
 export function behind(key: string): string {
   return `${key}\0`;
 }
 
-/** 128 bits of its SHA-256. */
+/** 128 bits of the text's SHA-256. */
 function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }

@@ -12,18 +12,21 @@ import { endOf, type Keys, numberIn, placeIn, slotOf, slotSize } from "./keys.ts
 import { type EtcdRecord, readEra, readMeta, readNumber, readRecord, readRow } from "./records.ts";
 import { type Entry, type EtcdTransaction, type KeyWrite, mostConditions } from "./transaction.ts";
 
-/** How many keys of records a search for an unused number lists: in its first read, and at most. */
+/** How many keys of records a search for an unused worker ID lists: in its first read, and at most. */
 const [page, longestPage] = [64, 16_384];
-/** Of so many slots a claim sees the oldest records; of more the oldest of each, of so many by lot; of all of them so many at a time. */
+/**
+ * If there are at most `fewSlots` slots, a claim sees the oldest records of all. If there are more, it sees the oldest of each slot, of at
+ * most `sampled` random slots. A search of all slots reads `readTogether` slots at a time.
+ */
 const [fewSlots, sampled, readTogether] = [4, 32, 100];
-/** How many used numbers a search passes before it moves the place where the next one begins. */
+/** A search that passes this many used worker IDs moves the place where the next search begins. */
 const longestPassed = 32;
-/** Keys of a host, or of a slot, that a claim looks at: further ones are of other pools, or end later. */
+/** The most keys of a host, or of a slot, that a claim looks at. Further keys belong to other pools, or end later. */
 const mostLookedAt = 512;
-/** Records, and rows of history, that are listed at once: with all of their recents, some 9 MB. */
+/** The most records, and rows of history, of one list. With all of their recents, the records have some 9 MB. */
 const [recordPage, rowPage] = [100, 500];
 
-/** What stands under the name, as its keys have it. */
+/** What stands under the name of a namespace, as its keys have it. */
 interface Begin {
   readonly standing: Standing;
   /** The clock of the member that answered, Unix ms. */
@@ -32,13 +35,13 @@ interface Begin {
   readonly note: Entry | undefined;
 }
 
-/** Where a worker ID stands in an index. */
+/** The place of a worker ID in an index. */
 interface IndexEntry {
   readonly workerId: number;
   /** The end of its window, Unix ms. */
   readonly until: number;
   readonly entry: Entry;
-  /** What its key begins with. */
+  /** The beginning of its key. */
   readonly part: string;
 }
 
@@ -48,18 +51,21 @@ export class EtcdReader implements StoreReader {
   readonly rows: Map<Stored, EtcdRecord> = new Map();
   /** The keys of tokens that were read. */
   readonly tokens: Map<string, Entry> = new Map();
-  /** The next search for an unused number shall begin elsewhere: stored with the claim. */
+  /** The write that moves the place where the next search for an unused worker ID begins. The claim stores it. */
   next: KeyWrite | undefined;
   readonly #tx: EtcdTransaction;
   readonly #keys: Keys;
-  /** Among how many equally good worker IDs to choose by lot. */
+  /** A claim chooses one of this many equally good worker IDs at random. */
   readonly #spread: number;
   readonly #now: () => number;
   #begun: Promise<Begin> | undefined;
-  /** Whether it has seen that each number of the pool has a record, and the oldest records where it has looked at all slots. */
+  /**
+   * Whether this reader has seen that each worker ID of the pool has a record. `#oldest`: the oldest records, if it has looked at
+   * all slots.
+   */
   #isFull = false;
   #oldest: readonly Stored[] | undefined;
-  /** Keys of an index that did not fit the record which was read behind them. */
+  /** Keys of an index that did not match the record that was read after them. */
   readonly #doubtful = new Set<IndexEntry>();
 
   /** `now`: the clock of the member that answered last. */
@@ -74,7 +80,7 @@ export class EtcdReader implements StoreReader {
     this.#now = now;
   }
 
-  /** What stands under the name: as it was read first. */
+  /** What stands under the name of the namespace, as this attempt read it first. */
   begin(): Promise<Begin> {
     this.#begun ??= this.#begin();
     return this.#begun;
@@ -102,7 +108,7 @@ export class EtcdReader implements StoreReader {
     return row.record;
   }
 
-  /** Of the lowest few one by lot, where other claims reach for them. */
+  /** If other claims compete for the lowest worker IDs, chooses one of the lowest few at random. */
   async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
     if (everywhere === true) return this.#overlooked(pool);
     const next = await this.#tx.get(this.#keys.next(pool));
@@ -113,7 +119,10 @@ export class EtcdReader implements StoreReader {
     return found;
   }
 
-  /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
+  /**
+   * An unused worker ID anywhere in the pool. The usual search overlooks a worker ID if an operator has since deleted its record or removed
+   * its pin.
+   */
   async #overlooked(pool: PoolBounds): Promise<number | undefined> {
     const { worker, next } = this.#keys;
     const size = pool.last - pool.first + 1;
@@ -127,7 +136,7 @@ export class EtcdReader implements StoreReader {
       this.#beginAt(pool, passed);
       return found;
     }
-    // A claim that finds nothing commits nothing.
+    // A claim that finds nothing commits nothing, so this commits the write itself.
     const isPassed = begin !== undefined && readNumber(begin) > pool.last;
     if (!isPassed && size > longestPassed) {
       const { meta } = await this.begin();
@@ -142,7 +151,7 @@ export class EtcdReader implements StoreReader {
     return undefined;
   }
 
-  /** An unused number between two, and the lowest one: the number behind the last where there is none. */
+  /** An unused worker ID between two, and the lowest one. If there is none, the lowest one is the number after the last. */
   async #unusedFrom(
     begin: number,
     last: number,
@@ -165,7 +174,7 @@ export class EtcdReader implements StoreReader {
     this.next = { key: this.#keys.next(pool), value: String(number) };
   }
 
-  /** Of a large pool the oldest of some slots by lot. */
+  /** In a large pool, the oldest of some random slots. */
   async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
     const first = slotOf(pool.first);
     const slots = Array.from({ length: slotOf(pool.last) - first + 1 }, (_, i) => first + i);
@@ -179,7 +188,7 @@ export class EtcdReader implements StoreReader {
     return records;
   }
 
-  /** The oldest of all slots; or one whose window has passed. */
+  /** The oldest of all slots, or one whose window has passed. */
   async #oldestOf(slots: readonly number[], pool: PoolBounds, limit: number): Promise<readonly Stored[]> {
     const wanted = this.#wanted(limit);
     await this.#sweep();
@@ -205,14 +214,14 @@ export class EtcdReader implements StoreReader {
   }
 
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
-    // All of them: no other search finds these.
+    // Reads all of them, because no other search finds these.
     const places = await this.#placesUnder(this.#keys.ofOwner(ip), pool, limit, Infinity);
     return this.#recordsOf(places.slice(0, limit));
   }
 
   async newestOfHost(pool: PoolBounds, host: string): Promise<Stored | undefined> {
     const from = this.#keys.ofHost(host);
-    // The newest one is of another pool only where the host leases from several.
+    // The newest one belongs to another pool only if the host leases from several pools.
     for (const limit of [1, page]) {
       const found = await this.#tx.list({ from, end: endOf(from), limit, descending: true, keysOnly: true });
       const places = found.map(({ key }) => placeIn(key)).filter((place) => place !== undefined);
@@ -222,10 +231,10 @@ export class EtcdReader implements StoreReader {
     return undefined;
   }
 
-  /** A read costs as much as all keys of its range: it is wider only where there are few. */
+  /** A read costs as much as all keys of its range, so the range is wide only if there are few keys. */
   async page(after: number, limit: number, state: WorkerState | undefined): Promise<Part<Stored>> {
     const { worker } = this.#keys;
-    // Few of them may be of one state.
+    // Perhaps only a few of them have the wanted state.
     const most = state === undefined ? Math.min(limit, recordPage) : recordPage;
     const rows: Stored[] = [];
     let end = Infinity;
@@ -247,7 +256,7 @@ export class EtcdReader implements StoreReader {
     return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
   }
 
-  /** Where others reach for the oldest as well, more of them. */
+  /** More than `limit` if other claims compete for the oldest, too. */
   #wanted(limit: number): number {
     return Math.max(limit, this.#spread);
   }
@@ -258,7 +267,10 @@ export class EtcdReader implements StoreReader {
     return found.flat();
   }
 
-  /** The oldest of a pool whose keys begin so. Keys of other pools may stand between them: it reads on behind these. */
+  /**
+   * The oldest of a pool, among the keys with this beginning. Keys of other pools may stand between them, so this reads on after those
+   * keys.
+   */
   async #placesUnder(
     part: string,
     pool: PoolBounds,
@@ -280,14 +292,17 @@ export class EtcdReader implements StoreReader {
     return places;
   }
 
-  /** Whether a window has passed by the clock of each claimer that is admitted. */
+  /** Reports whether a window has passed by the clock of every claimer that the registry admits. */
   async #passed(): Promise<(place: IndexEntry) => boolean> {
     const { standing, clock } = await this.begin();
     const skew = standing.made?.info.maxClockSkew ?? Infinity;
     return ({ until }) => until <= clock - skew;
   }
 
-  /** Some records of the first places. Where others reach for these as well, by lot. One whose window has passed is enough. */
+  /**
+   * Some records of the first places. If other claims compete for them, chooses them at random. One record whose window has passed is
+   * enough.
+   */
   async #recordsAt(places: readonly IndexEntry[], limit: number): Promise<readonly Stored[]> {
     const first = places.slice(0, this.#spread);
     const [passed] = byLot(first.filter(await this.#passed()), 1);
@@ -301,7 +316,9 @@ export class EtcdReader implements StoreReader {
     return found.filter((record) => record !== undefined);
   }
 
-  /** An operator who deletes records by hand leaves keys in the indexes that hide others. Returns whether there were any. */
+  /**
+   * Removes keys that hide others in the indexes. An operator who deletes records by hand leaves such keys. Returns whether there were any.
+   */
   async #sweep(): Promise<boolean> {
     const doubtful = [...this.#doubtful];
     this.#doubtful.clear();
@@ -324,7 +341,7 @@ export class EtcdReader implements StoreReader {
   }
 }
 
-/** A few, by lot. */
+/** Some random slots. */
 function sample(slots: readonly number[]): readonly number[] {
   const few = Array.from({ length: sampled }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
   return [...new Set(few)];

@@ -15,7 +15,7 @@ import {
 import { foreignKey, otherSchema } from "./errors.ts";
 import type { Entry } from "./transaction.ts";
 
-/** The version of the keys, and of their values. A field that older versions may ignore, but keep, does not change it. */
+/** The version of the keys and of their values. A new field does not change it if older versions may ignore it, but keep it. */
 export const schemaVersion = 2;
 
 const namespaceFields = z.intersection(metaFields, eraFields);
@@ -29,13 +29,13 @@ export interface EtcdRecord {
   readonly json: StoredJson;
 }
 
-/** What a namespace stores; with `before` in its place, whose fields that this version does not know are kept. */
+/** The stored text of a namespace. It keeps the fields of `before` that this version does not know. */
 export function metaText({ info, era, receiptKey }: NewNamespace, before?: Entry): string {
   const known = { schema: schemaVersion, ...info, receiptKey, ...era };
   return JSON.stringify({ ...(before && (readJson(before) as StoredJson)), ...known });
 }
 
-/** The value of `before` with another era; without one, the note of an era. */
+/** The value of `before` with another era. Without `before`, the note of an era. */
 export function eraText({ era, quarantineEnd, opensAt }: Era, before?: Entry): string {
   return JSON.stringify({ ...(before && (readJson(before) as StoredJson)), era, quarantineEnd, opensAt });
 }
@@ -51,12 +51,12 @@ export function readMeta(entry: Entry): NewNamespace {
   return { info, era: { era, quarantineEnd, opensAt }, receiptKey };
 }
 
-/** `before`: the record in whose place it is put. */
+/** `before`: the record that this one replaces. */
 export function recordText(stored: Stored, before: EtcdRecord | undefined): string {
   return JSON.stringify(recordJson(stored, before));
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is not the record of this worker ID */
 export function readRecord(entry: Entry, workerId: number): EtcdRecord {
   const json = readJson(entry);
   const fields = checked(recordFields, json, entry.key);

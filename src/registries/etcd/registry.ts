@@ -20,9 +20,9 @@ const durability =
   "Acknowledged writes survive as long as a majority of the members' disks does: a majority has each on disk before it is acknowledged (unless --unsafe-no-fsync); holds across partitions.";
 
 /**
- * A registry in etcd, by the JSON gateway of its members. A claim takes two to five round trips, any other operation two.
+ * A registry in etcd, through the JSON gateway of its members. A claim takes two to five round trips, any other operation two.
  *
- * @throws SnowleaseError CONFIG_INVALID for settings that make no sense.
+ * @throws SnowleaseError CONFIG_INVALID for impossible settings.
  */
 export async function etcdRegistry(
   address: ServerAddress,

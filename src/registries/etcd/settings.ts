@@ -2,9 +2,9 @@ import { type ClientTls, readClientTls } from "../client-tls.ts";
 import type { ServerAddress } from "../url.ts";
 import { refuse } from "../url-parameters.ts";
 
-/** What only an etcd registry has: what the path of its URL says, and how its members are reached. */
+/** The settings of an etcd registry: the path of its URL, and how to reach its members. */
 export interface EtcdSettings {
-  /** The beginning of all keys, without the slash behind it. */
+  /** The beginning of all keys, without the slash after it. */
   readonly prefix: string;
   /** Absent: no TLS. */
   readonly tls?: ClientTls | undefined;

@@ -7,7 +7,7 @@ import type { EtcdReader } from "./reader.ts";
 import { eraText, metaText, recordText } from "./records.ts";
 import type { EtcdTransaction, Expected, KeyWrite } from "./transaction.ts";
 
-/** Keys of each kind that one transaction of a removal deletes. */
+/** How many keys of each kind one transaction of a removal deletes. */
 const erasedTogether = 1000;
 
 /** One attempt at an operation, on the keys of a namespace. */
@@ -41,11 +41,11 @@ export class EtcdAttempt implements Attempt {
     if (becomes?.noted !== undefined) writes.push({ key: era, value: eraText(becomes.noted, note) });
     for (const record of records) this.#replace(record, expected, writes);
     if (this.#reader.next !== undefined) writes.push(this.#reader.next);
-    // A read asks the majority, so none lags: what only has to stand still was seen to stand.
+    // A read asks the majority, so it does not lag. If there is nothing to write, the read has already shown that the conditions hold.
     if (writes.length > 0) await this.#tx.commit(expected, writes);
   }
 
-  /** Puts a record, with the keys by which claims find it, in the place of the one that was read. */
+  /** Replaces the record that was read, together with the keys by which claims find it. */
   #replace({ workerId, before, after, ended }: Replacement, expected: Expected[], writes: KeyWrite[]): void {
     const { worker, token, claim } = this.#keys;
     const key = worker(workerId);
@@ -53,7 +53,7 @@ export class EtcdAttempt implements Attempt {
     if (before !== undefined && row === undefined) throw new Error(`worker ${workerId} was not read`);
     expected.push({ key, before: row?.entry });
     if (after === before) return;
-    // The same claim may have been sent twice, and take two numbers.
+    // A claim that was sent twice must not take two worker IDs.
     if (after?.token !== undefined && after.token !== before?.token) {
       const held = token(after.token);
       expected.push({ key: held, before: this.#reader.tokens.get(held) });
@@ -66,14 +66,14 @@ export class EtcdAttempt implements Attempt {
     if (ended !== undefined) writes.push({ key: claim(workerId, ended.fence), value: JSON.stringify(ended) });
   }
 
-  /** Deletes a part of a namespace, or the last one. `noted`: stands under its name from then on. */
+  /** Deletes a part of a namespace, or its last part. `noted`: the era that stands under its name after that. */
   async #erase(stands: Expected, noted: Era | undefined): Promise<void> {
     const { parts, era, meta } = this.#keys;
     const found = await together(
       parts.map((part) => this.#tx.list({ ...part, limit: erasedTogether, keysOnly: true })),
     );
     const isLast = found.every(({ length }) => length < erasedTogether);
-    // Up to the last key that was listed: a larger range would keep the cluster busy for long.
+    // Deletes up to the last listed key. A larger range would keep the cluster busy for long.
     const ends = found.map((keys, i) => (isLast ? parts[i]?.end : behind(keys.at(-1)?.key ?? "")));
     const writes = parts.flatMap(({ from }, i): KeyWrite[] => {
       const end = ends[i];

@@ -13,7 +13,7 @@ export interface Entry {
   readonly revision: string;
 }
 
-/** Which keys to read, from `from` on and before `end`. */
+/** The keys to read, from `from` on and before `end`. */
 export interface KeyRange {
   readonly from: string;
   readonly end: string;
@@ -23,16 +23,16 @@ export interface KeyRange {
 }
 
 /**
- * A condition of a write: the key is as it was read, revision and value. A revision alone comes again where the cluster is restored from a
- * snapshot: a write that was decided before, and arrives behind that, would take effect on a value that it never saw. `before` undefined: it
- * does not exist.
+ * A condition of a write: the key has the revision and the value that were read. If `before` is undefined, the key does not exist. The
+ * revision alone is not enough: it can come again if an operator restores the cluster from a snapshot. A write that was decided before the
+ * restore and arrives after it would take effect on a value that its writer never saw.
  */
 export interface Expected {
   readonly key: string;
   readonly before: Entry | undefined;
 }
 
-/** A write; `value` undefined deletes the key, and with `end` all keys from it on and before that one. */
+/** A write. `value` undefined deletes the key; with `end`, it deletes all keys from `key` on and before `end`. */
 export interface KeyWrite {
   readonly key: string;
   readonly value: string | undefined;
@@ -52,21 +52,21 @@ const reply = z.object({
     .default([]),
 });
 
-/** What one read finds. */
+/** The result of one read. */
 interface Found {
   readonly entries: readonly Entry[];
   readonly count: number;
 }
 
-/** Reads of one round trip, and what they find. */
+/** The reads of one round trip, and their results. */
 interface ReadBatch {
   readonly reads: object[];
   readonly answer: Promise<readonly Found[]>;
 }
 
-/** The most reads, or writes, of one transaction: what a cluster takes unless it is set up otherwise. */
+/** The most reads, or writes, of one transaction: the default limit of a cluster. */
 const mostOperations = 128;
-/** The most conditions: a cluster counts each as two. */
+/** The most conditions. A cluster counts each as two. */
 export const mostConditions: number = mostOperations / 2;
 
 /** The reads and writes of one attempt. */
@@ -82,7 +82,7 @@ export class EtcdTransaction {
     this.#deadline = deadline;
   }
 
-  /** Reads a key; undefined where it does not exist. Reads that are made at the same time fit one round trip, and see one state. */
+  /** Reads a key; undefined if it does not exist. Reads that start at the same time share one round trip, and see one state. */
   async get(key: string): Promise<Entry | undefined> {
     const { entries } = await this.#read({ key: bytesOf(key) });
     return entries[0];
@@ -100,14 +100,14 @@ export class EtcdTransaction {
     return entries;
   }
 
-  /** How many keys there are. */
+  /** Counts keys. */
   async count({ from, end }: Pick<KeyRange, "from" | "end">): Promise<number> {
     return (await this.#read({ key: bytesOf(from), range_end: bytesOf(end), count_only: true })).count;
   }
 
   /**
-   * Writes all or none. Returns the revision that the written keys have from now on.
-   * @throws Beaten where a condition does not hold, Unanswered where the answer is missing.
+   * Writes all or none. Returns the new revision of the written keys.
+   * @throws Beaten if a condition does not hold, Unanswered if the answer is missing.
    */
   async commit(conditions: readonly Expected[], writes: readonly KeyWrite[]): Promise<string> {
     const compare = conditions.flatMap(({ key: name, before }): object[] => {
@@ -129,8 +129,8 @@ export class EtcdTransaction {
   }
 
   /**
-   * Sends writes of these keys under a condition that never holds: the cluster checks what the user may do, and writes nothing. `never`: a
-   * key that is to exist and not to exist.
+   * Sends writes of these keys under a condition that never holds. The cluster checks the rights of the user, and writes nothing. `never`:
+   * a key that the condition expects both to exist and not to exist.
    */
   async rehearse(never: string, keys: readonly string[]): Promise<void> {
     const key = bytesOf(never);
@@ -150,7 +150,7 @@ export class EtcdTransaction {
 
   #newBatch(): ReadBatch {
     const reads: object[] = [];
-    // Behind the microtasks: what several steps of one decision ask for goes together.
+    // Waits until after the microtasks, so that the reads of several steps of one decision share a round trip.
     const answer = turn().then(async () => {
       this.#batch = undefined;
       const { responses } = await this.#send({ success: reads }, false);

@@ -2,7 +2,7 @@ import type { StoreKind } from "../store-kind.ts";
 import type { Grammar } from "../url.ts";
 import { type KubernetesParts, parameters, readKubernetesSettings } from "./settings.ts";
 
-/** Nothing behind the scheme, or `//NAMESPACE`. */
+/** Nothing after the scheme, or `//NAMESPACE`. */
 const grammar: Grammar<Omit<KubernetesParts, "settings">> = ({ scheme, body, refuse }) => {
   const [, place] =
     /^(?:\/\/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?))?$/.exec(body) ??

@@ -12,7 +12,7 @@ import { answerTo } from "../http-answer.ts";
 import type { Cluster, Login } from "./cluster.ts";
 import { ApiRefusal, silentError } from "./errors.ts";
 
-/** Where its certificates are named. */
+/** Advice that says where the certificates are named. */
 const certificates = "look at the certificates that the kubeconfig or the pod's service account names";
 
 /** A request to the API server. */
@@ -21,7 +21,7 @@ interface ServerCall {
   /** With the query. */
   readonly path: string;
   readonly body?: object | undefined;
-  /** Whether it may change something. */
+  /** Whether the request may change something. */
   readonly writes: boolean;
   /** On the monotonic clock, ms. */
   readonly deadline: number;
@@ -29,7 +29,7 @@ interface ServerCall {
 
 interface ApiAnswer {
   readonly json: unknown;
-  /** Absent where the server does not say what time it is. */
+  /** Absent if the server does not send its time. */
   readonly clock: AnswerClock | undefined;
 }
 
@@ -41,20 +41,20 @@ export interface ApiClient {
   /** Deadline of one operation, ms. */
   readonly operationTimeout: number;
   /**
-   * Sends a request until it is answered. One that the server throttles is sent again when the server says.
-   * @throws ApiRefusal; Unanswered where a call that `writes` may have been done; SnowleaseError for every other failure.
+   * Sends a request until the server answers it. If the server throttles a request, sends it again at the time that the server names.
+   * @throws ApiRefusal; Unanswered if a call that `writes` may have been done; SnowleaseError for every other failure.
    */
   call(call: ServerCall): Promise<ApiAnswer>;
-  /** Resolves after so many ms. */
+  /** Resolves after this many ms. */
   pause(ms: number): Promise<void>;
   close(): void;
 }
 
-/** Longest answer that is read, bytes: a page of records with all of their recents and their history. */
+/** Longest answer that the registry reads, bytes: a page of records with all of their recents and their history. */
 const longestAnswer = 64 * 1024 * 1024;
 /** The least time that one request gets, ms. */
 const leastShare = 50;
-/** Idle connections are kept so many, and no more are opened at once. */
+/** The most idle connections that stay open, and the most connections at once. */
 const agentOptions = { keepAlive: true, maxSockets: 32 };
 const unauthorized = 401;
 
@@ -71,12 +71,12 @@ const statusShape = z.object({
     .optional(),
 });
 
-/** A request that no answer came to, or an answer that says nothing of what was done. */
+/** A request without an answer, or an answer that does not say what was done. */
 interface Silence {
   readonly cause: unknown;
   /** The call may have been done. */
   readonly sent: boolean;
-  /** How long the server wants to be left alone, ms. */
+  /** How long the server asks to wait, ms. */
   readonly pause?: number | undefined;
 }
 
@@ -91,11 +91,11 @@ export function clientOf(
   let agent: { readonly of: string; readonly agent: Agent } | undefined;
   let closed = false;
 
-  /** Connections with these certificates. Others replace them when the cluster's or the user's are renewed. */
+  /** Connections with these certificates. New connections replace them when the certificates of the cluster or the user are renewed. */
   function agentFor({ ca, cert, key }: Login): Agent {
     const of = JSON.stringify([ca, cert, key]);
     if (agent?.of === of) return agent.agent;
-    // Requests that are under way keep their sockets.
+    // Requests in progress keep their sockets.
     dropIdle();
     const tls = { ca, cert, key, servername, rejectUnauthorized: isVerified };
     agent = { of, agent: isSecure ? new SecureAgent({ ...agentOptions, ...tls }) : new Agent(agentOptions) };
@@ -149,7 +149,7 @@ export function clientOf(
     } catch (cause) {
       if (cause instanceof ApiRefusal) throw cause;
       request.destroy();
-      // The server's address may have moved: the other connections are as silent then.
+      // The server's address may have moved. The other connections are then silent, too.
       dropIdle();
       return { cause, sent };
     }
@@ -167,7 +167,8 @@ export function clientOf(
       for (let pause = firstPause; ; pause = nextPause(pause)) {
         if (closed) throw new SnowleaseError("REGISTRY_UNAVAILABLE", "This registry was closed; open it again.");
         const left = deadline - monotonic(clock);
-        // A connection that is silent since the server's address moved leaves time for a new one. A server that is slow gets no third request.
+        // A connection may be silent because the server's address has moved. So half of the time is left for a new connection. A slow
+        // server gets no third request.
         const share = Math.max(leastShare, writes || wasSilent ? left : left / 2);
         const login = await cluster.login(refused);
         let answer: ApiAnswer | Silence;
@@ -188,7 +189,7 @@ export function clientOf(
         wasSilent = true;
         const wait = answer.pause ?? pause;
         if (monotonic(clock) + wait >= deadline) {
-          // A server that is there and has no time says so itself.
+          // If the server is there but has no time, its own answer says so.
           throw cause instanceof ApiRefusal ? cause : silentError(where, operationTimeout, false, cause);
         }
         await clock.sleep(wait);

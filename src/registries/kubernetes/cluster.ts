@@ -12,11 +12,11 @@ import type { KubernetesParts, KubernetesSettings } from "./settings.ts";
 import { noAccess, noLogin } from "./errors.ts";
 
 /*
- * Where the API server is, and how to log in. A pod has files for it. Outside, kubectl reads the kubeconfig, with all that may stand in
- * one: no package that reads it has to be installed.
+ * How to find the API server, and how to log in. A pod has files for this. Outside a pod, kubectl reads the kubeconfig, with everything
+ * that one may contain. So no package that reads a kubeconfig has to be installed.
  */
 
-/** How requests show who sends them. */
+/** The login that requests send. */
 export interface Login extends ClientTls {
   readonly token?: string | undefined;
 }
@@ -26,21 +26,21 @@ export interface Cluster {
   readonly host: string;
   readonly port: number;
   readonly isSecure: boolean;
-  /** What each path begins with; mostly empty. */
+  /** The beginning of each path; mostly empty. */
   readonly base: string;
-  /** The name in the server's certificate, where it is not `host`. */
+  /** The name in the server's certificate, if it is not `host`. */
   readonly servername?: string | undefined;
-  /** False only where a kubeconfig says so. */
+  /** False only if a kubeconfig says so. */
   readonly isVerified: boolean;
   /** The namespace of Kubernetes with the Lease objects. */
   readonly place: string;
-  /** The present login. `refused`: one that the server refused, so that another one is made. */
+  /** The present login. `refused`: a login that the server refused. In this case another login is made. */
   login(refused?: Login): Promise<Login>;
 }
 
-/** How long a pod's token is used before its file is read again, ms: the kubelet replaces it long before it expires. */
+/** How long a pod's token is used before its file is read again, ms. The kubelet replaces the token long before it expires. */
 const tokenKept = 60_000;
-/** A login by a program ends so long before it expires, ms. */
+/** A login from a program is no longer used this long before it expires, ms. */
 const earlier = 30_000;
 const run = promisify(execFile);
 
@@ -56,14 +56,14 @@ export async function findCluster(
     : clusterOfPod(parts, settings, pod, options.clock);
 }
 
-/** The API server by the environment of a pod; undefined outside of one, and where a setting names a kubeconfig. */
+/** The API server by the environment of a pod; undefined outside a pod, or if a setting names a kubeconfig. */
 function podServer({ kubeconfig, context }: KubernetesSettings): Pick<Cluster, "host" | "port"> | undefined {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = "443" } = process.env;
   if (host === undefined || host === "" || kubeconfig !== undefined || context !== undefined) return undefined;
   return { host, port: Number(port) };
 }
 
-/** Whether a network sees what is sent to the API server; this logs nobody in. @throws SnowleaseError CONFIG_INVALID */
+/** Whether a network can read what is sent to the API server. This does not log in. @throws SnowleaseError CONFIG_INVALID */
 export async function encryptionOfCluster(settings: KubernetesSettings, operationTimeout: number): Promise<Encryption> {
   if (podServer(settings) !== undefined) return { is: "encrypted" };
   const { host, port, isSecure, isVerified } = serverOf((await readKubeconfig(settings, operationTimeout)).server);
@@ -104,7 +104,7 @@ const execPlugin = z.object({
   env: z.array(z.object({ name: z.string(), value: z.string() })).nullish(),
 });
 const base64 = z.base64().transform((text) => Buffer.from(text, "base64").toString());
-/** What `kubectl config view --raw --minify --flatten -o json` prints: one context, files that it names inside. */
+/** The output of `kubectl config view --raw --minify --flatten -o json`: one context, with the content of the files that it names. */
 const kubeconfigShape = z.object({
   clusters: z.tuple([
     z.object({
@@ -215,7 +215,7 @@ async function clusterOfKubeconfig(
   };
 }
 
-/** What a program failed with, but for what it printed as its answer: that may be a token. */
+/** Why a program failed, without its standard output, which may contain a token. */
 function withoutOutput(cause: unknown): unknown {
   if (cause instanceof SyntaxError) return new Error("it prints something that is not JSON");
   if (cause instanceof z.ZodError) return new Error(`it prints no usable \`${cause.issues[0]?.path.join(".")}\``);
@@ -226,14 +226,14 @@ function withoutOutput(cause: unknown): unknown {
 
 interface MadeLogin {
   readonly login: Login;
-  /** How long it is used, ms. */
+  /** How long the login is used, ms. */
   readonly kept: number;
 }
 
-/** How soon a login is tried again that could not be made, ms. */
+/** How soon another try follows if a login could not be made, ms. */
 const again = 1000;
 
-/** Makes a login once for all requests that need it, and anew when it is old or was refused. */
+/** Makes a login once for all requests that need it. Makes another one when it is old or was refused. */
 function keptLogin(clock: Clock, make: () => Promise<MadeLogin>): Cluster["login"] {
   let present: { readonly login: Login; readonly end: number } | undefined;
   let making: Promise<Login> | undefined;
@@ -250,10 +250,10 @@ function keptLogin(clock: Clock, make: () => Promise<MadeLogin>): Cluster["login
     try {
       return await making;
     } catch (error) {
-      // At first the surroundings are wrong; later it may work again.
+      // At first, the configuration is wrong. Later, another try may work.
       if (known === undefined) throw error;
       if (!isUsable) throw noLogin(error);
-      // The server says so itself when this one has expired.
+      // If this login has expired, the server reports it.
       present = { login: known.login, end: monotonic(clock) + again };
       return known.login;
     }

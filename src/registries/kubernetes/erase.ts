@@ -7,24 +7,24 @@ import type { LeaseNames, LeaseObject } from "./objects.ts";
 import { notedObject, readFacts } from "./records.ts";
 
 /*
- * The removal of a sealed namespace. Kubernetes deletes one object at a time, as it was read, so each side looks
- * behind its own write, once the records are gone:
+ * The removal of a sealed namespace. Kubernetes deletes one object at a time, as it was read. So each side reads
+ * again after its own write, once the records are gone:
  *
  *     a removal           writes the note in the place of the facts, then deletes the objects that it still finds
- *     a claim or a pin    writes a new object, then reads the facts: where the namespace is gone, it deletes the object
+ *     a claim or a pin    writes a new object, then reads the facts: if the namespace is gone, it deletes the object
  *
- * So a new object stays only where its writer, or the removal, died or got no answer behind its own write. Nobody was
- * told of it: hints are never believed, and a worker ID rests until its window has passed, or is pinned. An object
- * whose labels somebody took away stays, too: no list finds it.
+ * So a new object stays only if its writer, or the removal, died or got no answer after its own write. No caller got an
+ * answer about such an object. No claim believes hints, and a worker ID rests until its window has passed, or is pinned. An object
+ * whose labels an operator removed stays, too, because no list finds it.
  */
 
-/** Objects that one call deletes, and how many of them at once. */
+/** How many objects one call deletes, and how many of them at the same time. */
 const [batch, width] = [128, 16];
 
 /**
- * Deletes the next records and hints of a namespace. Where none is left, the namespace itself. `facts`: as they were read. `noted`: the era
- * that stands under its name from then on.
- * @throws Changed where it was not the same any more; SnowleaseError FORBIDDEN: finalizers
+ * Deletes the next records and hints of a namespace. If none is left, deletes the namespace itself. `facts`: as they were read. `noted`:
+ * the era that stands under its name after that.
+ * @throws Changed if the namespace has changed since; SnowleaseError FORBIDDEN: finalizers
  */
 export async function eraseSome(
   leases: Leases,
@@ -32,11 +32,11 @@ export async function eraseSome(
   { facts, noted }: { readonly facts: LeaseObject; readonly noted: Era | undefined },
 ): Promise<void> {
   const { deletionTimestamp, finalizers = [] } = facts.metadata;
-  // The records of a namespace that vanishes without a note are all that keeps their windows.
+  // If a namespace is removed without a note, only its records still keep their windows.
   if (deletionTimestamp !== undefined || (noted === undefined && finalizers.length > 0)) throw heldFacts(names.facts);
   const some = await erasable(leases, names);
   if (some.length > 0) {
-    // Still sealed when they were read: what was written later has another version.
+    // The namespace was still sealed when the objects were read. A later write gives an object another version.
     if (!isSame(await leases.get(names.facts), facts)) throw new Changed("another era began");
     return removeAll(leases, some);
   }
@@ -45,7 +45,7 @@ export async function eraseSome(
   await removeLate(leases, names, note);
 }
 
-/** The next records and hints of a namespace; none where all are gone. @throws SnowleaseError FORBIDDEN: finalizers */
+/** The next records and hints of a namespace; empty if all are gone. @throws SnowleaseError FORBIDDEN: finalizers */
 async function erasable(leases: Leases, names: LeaseNames): Promise<readonly LeaseObject[]> {
   let held: LeaseObject | undefined;
   for await (const objects of leases.pages(names.all, batch)) {
@@ -58,30 +58,30 @@ async function erasable(leases: Leases, names: LeaseNames): Promise<readonly Lea
   return [];
 }
 
-/** Deletes objects as they were read; one that has changed since stays. */
+/** Deletes objects as they were read. An object that has changed since stays. */
 async function removeAll(leases: Leases, objects: readonly LeaseObject[]): Promise<void> {
   const left = objects.values();
   const work = async (): Promise<void> => {
-    // The iterator is shared: each takes the next one.
+    // All loops share the iterator, so each takes the next object.
     for (const object of left) await removeUnchanged(leases, object);
   };
   await together(Array.from({ length: width }, work));
 }
 
-/** Deletes what was written while the namespace was removed. `note`: what its object is now. */
+/** Deletes objects that were written during the removal of the namespace. `note`: the present state of the namespace's object. */
 async function removeLate(leases: Leases, names: LeaseNames, note: LeaseObject | undefined): Promise<void> {
   for (let late = await erasable(leases, names); late.length > 0; late = await erasable(leases, names)) {
     const present = await leases.get(names.facts);
     if (present?.metadata.deletionTimestamp !== undefined) throw heldFacts(names.facts);
-    // Where a namespace was made in this place since, it may have some of them.
+    // If a new namespace has been made in this place since, it may own some of these objects.
     if (!isSame(present, note)) return;
     await removeAll(leases, late);
   }
 }
 
 /**
- * Deletes a new object again where the namespace has been removed: the removal may have looked for objects before.
- * @throws Changed there
+ * Deletes a new object again if the namespace has been removed. The removal may have looked for objects before this one was written.
+ * @throws Changed in that case
  */
 export async function checkThere(leases: Leases, names: LeaseNames, made: LeaseObject): Promise<void> {
   if (readFacts(await leases.get(names.facts)) !== undefined) return;

@@ -1,12 +1,12 @@
 import { type ErrorCode, shown, SnowleaseError } from "../../id/errors.ts";
 
-/** A refusal that the API server answered: a `Status` of Kubernetes. */
+/** A refusal from the API server: a `Status` of Kubernetes. */
 export class ApiRefusal extends Error {
-  /** Of HTTP. */
+  /** The status code of HTTP. */
   readonly status: number;
-  /** Of Kubernetes, such as `AlreadyExists`. */
+  /** The reason of Kubernetes, such as `AlreadyExists`. */
   readonly reason: string;
-  /** The reasons behind it, such as `NamespaceTerminating`. */
+  /** More detailed reasons, such as `NamespaceTerminating`. */
   readonly causes: readonly string[];
 
   constructor(status: number, reason: string, message: string, causes: readonly string[]) {
@@ -16,19 +16,19 @@ export class ApiRefusal extends Error {
     this.causes = causes;
   }
 
-  /** The API server, or its etcd, could not end what was asked, or does not know whether it did. */
+  /** The API server, or its etcd, could not complete the call, or does not know whether it did. */
   get isUnsure(): boolean {
     return this.status >= 500;
   }
 
-  /** A value is not as a patch expects it: nothing was done. The server says no more than this. */
+  /** A value is not as a patch expects it, and nothing was done. The server reports no more than this. */
   get isFailedTest(): boolean {
     return (
       this.status === 422 && this.message.startsWith("the server rejected our request due to an error in our request")
     );
   }
 
-  /** Too many requests at the moment: nothing was done. */
+  /** Too many requests at the moment. Nothing was done. */
   get isThrottled(): boolean {
     return this.status === 429;
   }
@@ -53,7 +53,7 @@ function meaningOf({ status, causes, message, isThrottled }: ApiRefusal): readon
   return ["REGISTRY_UNAVAILABLE", "look whether the API server and its etcd run"];
 }
 
-/** The error for what the API server answered. Nothing was written. */
+/** The error for a refusal of the API server. The server wrote nothing. */
 export function refusalError(cause: ApiRefusal, where: string): SnowleaseError {
   const [code, advice] = meaningOf(cause);
   return new SnowleaseError(
@@ -64,7 +64,7 @@ export function refusalError(cause: ApiRefusal, where: string): SnowleaseError {
   );
 }
 
-/** The API server did not answer in time. `sent`: the operation may have been done. */
+/** The error if the API server did not answer in time. `sent`: the operation may have been done. */
 export function silentError(where: string, timeout: number, sent: boolean, cause?: unknown): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
   const done = sent ? "whether it did what was asked is not known" : "nothing was changed";
@@ -76,7 +76,7 @@ export function silentError(where: string, timeout: number, sent: boolean, cause
   );
 }
 
-/** The surroundings do not say where the API server is, or how to log in. */
+/** The error if no configuration says where the API server is, or how to log in. */
 export function noAccess(what: string, cause?: unknown): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
   return new SnowleaseError(
@@ -87,7 +87,7 @@ export function noAccess(what: string, cause?: unknown): SnowleaseError {
   );
 }
 
-/** No login could be made since the last one was refused, or has expired. */
+/** The error if no login could be made after the server refused the last one, or after it expired. */
 export function noLogin(cause: unknown): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${shortened(cause.message)})` : "";
   return new SnowleaseError(
@@ -98,7 +98,7 @@ export function noLogin(cause: unknown): SnowleaseError {
   );
 }
 
-/** What answers is no API server, or one without Lease objects. */
+/** The error for a server that is not an API server, or has no Lease objects. */
 export function nonsense(where: string, answer: unknown): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
@@ -106,7 +106,7 @@ export function nonsense(where: string, answer: unknown): SnowleaseError {
   );
 }
 
-/** A Lease object holds something that this registry did not write. */
+/** The error for a Lease object with a value that this registry did not write. */
 export function foreignObject(name: string, what: string): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -114,7 +114,7 @@ export function foreignObject(name: string, what: string): SnowleaseError {
   );
 }
 
-/** Another version of Snowlease wrote the object. */
+/** The error for an object that another version of Snowlease wrote. */
 export function otherSchema(name: string, stored: number, known: number): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -123,7 +123,7 @@ export function otherSchema(name: string, stored: number, known: number): Snowle
   );
 }
 
-/** A finalizer holds the object of a namespace that has to go. */
+/** The error if a finalizer keeps the object of a namespace that has to be removed. */
 export function heldFacts(name: string): SnowleaseError {
   return new SnowleaseError(
     "FORBIDDEN",
@@ -131,7 +131,7 @@ export function heldFacts(name: string): SnowleaseError {
   );
 }
 
-/** A finalizer holds an object that has to go. */
+/** The error if a finalizer keeps an object that has to be removed. */
 export function heldObject(name: string): SnowleaseError {
   return new SnowleaseError(
     "FORBIDDEN",
@@ -139,7 +139,7 @@ export function heldObject(name: string): SnowleaseError {
   );
 }
 
-/** A message of a server, in one line and not too long. */
+/** A message of a server as one line of limited length. */
 function shortened(message: string): string {
   const line = message.replaceAll(/\s+/g, " ").replace(/[.;]\s*$/, "");
   return line.length > 200 ? `${line.slice(0, 200)}…` : line;

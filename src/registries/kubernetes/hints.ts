@@ -4,18 +4,18 @@ import { annotation } from "./objects.ts";
 import { objectOf } from "./records.ts";
 
 /*
- * What a claim saw of a whole pool, for the next ones: a list of thousands of objects is some MB. Nothing here is believed. A number that
- * looks free is read before it is claimed; only where none of some is free, a claim lists the pool again.
+ * What a claim saw of a whole pool, for the next claims. A list of thousands of objects has some MB. No claim believes hints: it reads a
+ * worker ID that looks free before it takes it. Only if none of several is free, it lists the pool again.
  */
 
-/** Which worker IDs have a record, each with the end of its window, Unix ms; Infinity for one that is pinned. */
+/** The worker IDs that have a record, each with the end of its window, Unix ms; Infinity for a pinned worker ID. */
 export interface PoolHints {
   /** When the pool was listed, Unix ms. */
   readonly at: number;
   readonly ends: ReadonlyMap<number, number>;
 }
 
-/** A byte more in each number of a hint. */
+/** The base of the numbers in hints. Each byte has seven bits, and its highest bit means that another byte follows. */
 const base = 128;
 
 export function hintsOf(records: readonly Stored[], at: number): PoolHints {
@@ -25,7 +25,7 @@ export function hintsOf(records: readonly Stored[], at: number): PoolHints {
   return { at, ends: new Map(ends) };
 }
 
-/** The object with these hints, in the place of the one that was read. */
+/** The object with these hints. It replaces the object that was read. */
 export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: LeaseObject | undefined): LeaseContent {
   const bytes: number[] = [];
   let last = -1;
@@ -38,7 +38,7 @@ export function hintsObject(names: LeaseNames, { at, ends }: PoolHints, before: 
   return objectOf(names.hints, names.labels, before, { [annotation.hints]: value });
 }
 
-/** The hints of an object; undefined where there are none that can be read. */
+/** The hints of an object; undefined if it has no readable hints. */
 export function readHints(object: LeaseContent | undefined): PoolHints | undefined {
   const text = object?.metadata.annotations[annotation.hints];
   if (text === undefined) return undefined;

@@ -2,7 +2,8 @@ import { readRows, withRows } from "./records.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
 /**
- * Deletes the claims of a worker ID that have ended and whose window ended before a time, Unix ms. The last claim stays. Returns how many.
+ * Deletes the ended claims of a worker ID whose window ended before a time, Unix ms. The last claim stays. Returns how many claims it
+ * deleted.
  */
 export async function pruneRows(objects: StoredObjects, workerId: number, before: number): Promise<number> {
   const record = await objects.byId(workerId);

@@ -4,16 +4,19 @@ import type { ApiClient } from "./client.ts";
 import { ApiRefusal, nonsense, refusalError } from "./errors.ts";
 import { annotation, type LeaseContent, type LeaseList, type LeaseObject, leaseShape, listShape } from "./objects.ts";
 
-/** Objects of one page of a list: with all of their recents and history, some 6 MB. */
+/** How many objects one page of a list has. With all of their recents and history, these are some 6 MB. */
 const page = 500;
 
-/** Pauses until a cache has what this client has seen: mostly some ms, ms. */
+/** Pauses while a cache does not yet have what this client has seen, ms. Mostly the cache has it after some ms. */
 const [firstPause, longestPause] = [10, 160];
 
-/** How a list may lag: `exact` asks a majority of the etcd, `recent` a cache of the API server, which has all that this client has seen. */
+/**
+ * How far a list may lag. `exact` asks a majority of the etcd. `recent` asks a cache of the API server that has all that this client has
+ * seen.
+ */
 export type Freshness = "exact" | "recent";
 
-/** The values that a write goes by, beside the version. */
+/** The values that a write expects, in addition to the version. */
 const compared = [annotation.namespace, annotation.noted, annotation.record];
 
 /** Whether an object still is as it was read: same version, and same values. */
@@ -25,7 +28,7 @@ export function isSame(present: LeaseObject | undefined, read: LeaseObject | und
   );
 }
 
-/** The newest version of any object that a client has seen: a cache that is older is too old. */
+/** The newest version of any object that a client has seen. A cache with an older version is too old. */
 export interface Seen {
   version: number;
 }
@@ -50,7 +53,7 @@ export class Leases {
     return serverNow(this.#client.clock, this.#clock);
   }
 
-  /** Reads an object, as a majority of the etcd has it; undefined where it does not exist. */
+  /** Reads an object, as a majority of the etcd has it; undefined if it does not exist. */
   async get(name: string): Promise<LeaseObject | undefined> {
     try {
       return this.#object(await this.#ask("GET", `/${name}`));
@@ -64,7 +67,7 @@ export class Leases {
   async list(selector: string, freshness: Freshness): Promise<readonly LeaseObject[]> {
     const labels = labelsOf(selector);
     const found = freshness === "recent" ? await this.#recent(labels) : undefined;
-    // Without a limit: a later API server answers such a list from its cache, once it has asked the etcd how new that has to be.
+    // Asks without a limit. Newer API servers answer such a list from their cache, after they have asked the etcd how new it must be.
     return found ?? (await this.#page(labels)).items;
   }
 
@@ -80,7 +83,7 @@ export class Leases {
     return found;
   }
 
-  /** Reads the many objects with these labels, so many at once, as a majority of the etcd had them when the first page was read. */
+  /** Reads the many objects with these labels, `size` at a time, as a majority of the etcd had them when the first page was read. */
   async *pages(selector: string, size: number): AsyncGenerator<readonly LeaseObject[], void, undefined> {
     for (let next = ""; ;) {
       const path = `${labelsOf(selector)}&limit=${size}${next}`;
@@ -93,8 +96,8 @@ export class Leases {
   }
 
   /**
-   * A cache answers all at once, as it is. Undefined where it still does not have what this client has seen: it lags, or the etcd was put
-   * back to an older copy, so that its versions come again.
+   * A cache answers with all objects at once, as it has them. Undefined if the cache still does not have what this client has seen. The
+   * cache then lags, or an operator put the etcd back to an older copy, so that its versions come again.
    */
   async #recent(labels: string): Promise<readonly LeaseObject[] | undefined> {
     const wanted = this.#seen.version;
@@ -111,15 +114,16 @@ export class Leases {
     return this.#client.pause(ms);
   }
 
-  /** @throws Beaten where it exists, Unanswered where the answer is missing. */
+  /** @throws Beaten if the object exists, Unanswered if the answer is missing. */
   async create(object: LeaseContent, dryRun = false): Promise<LeaseObject> {
     const kind = { apiVersion: "coordination.k8s.io/v1", kind: "Lease" };
     return this.#written("POST", dryRun ? "?dryRun=All" : "", { ...kind, ...object });
   }
 
   /**
-   * Puts an object in the place of the one that was read: same version, and same values. A version alone comes again where the etcd is
-   * restored from a snapshot: a write that was decided before, and arrives behind that, would take effect on values that it never saw.
+   * Replaces the object that was read. The object must still have the same version and the same values. The version alone is not enough: it
+   * can come again if an operator restores the etcd from a snapshot. A write that was decided before the restore and arrives after it would
+   * take effect on values that its writer never saw.
    * @throws Beaten, Unanswered
    */
   async replace(before: LeaseObject, object: LeaseContent, dryRun = false): Promise<LeaseObject> {
@@ -138,12 +142,12 @@ export class Leases {
     return this.#written("PATCH", `/${name}${dryRun ? "?dryRun=All" : ""}`, patch);
   }
 
-  /** Creates an object, or puts it in the place of the one that was read. @throws Beaten, Unanswered */
+  /** Creates an object, or replaces the one that was read. @throws Beaten, Unanswered */
   put(before: LeaseObject | undefined, object: LeaseContent): Promise<LeaseObject> {
     return before === undefined ? this.create(object) : this.replace(before, object);
   }
 
-  /** Deletes an object as it was read. @throws Beaten, Unanswered */
+  /** Deletes an object if it still is as it was read. @throws Beaten, Unanswered */
   async remove({ metadata: { name, uid, resourceVersion } }: LeaseObject, dryRun = false): Promise<void> {
     const preconditions = { uid, resourceVersion };
     const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions, ...(dryRun && { dryRun: ["All"] }) };
@@ -159,7 +163,7 @@ export class Leases {
       return await this.#ask(method, path, body);
     } catch (error) {
       if (!(error instanceof ApiRefusal)) throw error;
-      // A POST finds no namespace of Kubernetes; any other write finds that the object was deleted.
+      // With 404, a POST found no namespace of Kubernetes. Any other write found that the object was deleted.
       const isGone = error.status === 404 && method !== "POST";
       if (error.status === 409 || isGone || error.isFailedTest) {
         throw new Beaten("another writer was faster", { cause: error });
@@ -194,7 +198,8 @@ export class Leases {
     });
     const parsed = listShape.safeParse(json);
     if (!parsed.success) throw nonsense(this.#client.where, json);
-    // Not the version of the list: the etcd's own may be ahead of what a cache hears of this kind of objects.
+    // Notes the versions of the objects, not of the list. The list's version is the etcd's, which may be ahead of the changes of these
+    // objects.
     for (const { metadata } of parsed.data.items) this.#note(metadata.resourceVersion);
     return parsed.data;
   }
@@ -204,7 +209,7 @@ export class Leases {
   }
 }
 
-/** Versions are numbers that rise with each write to the etcd; where they are none, a cache may lag. */
+/** Versions are numbers that rise with each write to the etcd. If a version is not a number, a cache may lag. */
 function versionOf(version: string): number {
   return /^\d{1,15}$/.test(version) ? Number(version) : 0;
 }

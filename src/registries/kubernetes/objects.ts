@@ -4,15 +4,15 @@ import { z } from "zod";
 /*
  * A registry is made of objects of the kind Lease (coordination.k8s.io/v1), which every cluster has. Nothing is installed.
  *
- *     snowlease-NAMESPACE-facts        what is fixed for the namespace, and its era; or the era that is noted for one that does not exist
+ *     snowlease-NAMESPACE-facts        the constants of the namespace and its era; or the era that is noted for a missing namespace
  *     snowlease-NAMESPACE-hints        what a claim saw of the whole pool, for the next claims: never believed
  *     snowlease-NAMESPACE-worker-ID    the record of a worker ID, with its last claims
  *
- * The values are JSON in annotations. `spec` says for people who has what; it is never read. Labels are what claims select by. A `_` of a
- * namespace becomes a `-`.
+ * The values are JSON in annotations. `spec` shows the holder to people. Snowlease never reads it. Claims select objects by their labels. A
+ * `_` of a namespace becomes a `-`.
  */
 
-/** What Snowlease writes of a Lease object, with what else was there in the same parts. */
+/** The parts of a Lease object that Snowlease writes. They keep the other values that they already had. */
 export interface LeaseContent {
   readonly metadata: {
     readonly name: string;
@@ -27,7 +27,7 @@ export interface LeaseObject extends LeaseContent {
   readonly metadata: LeaseContent["metadata"] & {
     readonly resourceVersion: string;
     readonly uid?: string | undefined;
-    /** Where it was deleted, and stays until somebody takes its finalizers away. */
+    /** Present if the object was deleted, but stays until its finalizers are removed. */
     readonly deletionTimestamp?: string | undefined;
     readonly finalizers?: readonly string[] | undefined;
   };
@@ -42,7 +42,7 @@ export interface LeaseList {
 export const leaseShape: z.ZodType<LeaseObject> = z.looseObject({
   metadata: z.looseObject({
     name: z.string(),
-    // A dry run answers none.
+    // The answer to a dry run has no version.
     resourceVersion: z.string().default(""),
     uid: z.string().optional(),
     deletionTimestamp: z.string().optional(),
@@ -58,7 +58,7 @@ export const listShape: z.ZodType<LeaseList> = z.object({
   items: z.array(leaseShape).default([]),
 });
 
-/** The annotations with our values. */
+/** The annotations with the values of Snowlease. */
 export const annotation = {
   namespace: "snowlease/namespace",
   noted: "snowlease/noted-era",
@@ -67,7 +67,7 @@ export const annotation = {
   hints: "snowlease/hints",
 } as const;
 
-/** The labels that claims and lists select by. Their values are hashes, but for the namespace and the worker ID. */
+/** The labels by which claims and lists select objects. Their values are hashes, except the namespace and the worker ID. */
 export const label = {
   namespace: "snowlease/namespace",
   worker: "snowlease/worker",
@@ -126,7 +126,7 @@ export function labelOf(text: string): string {
   return hash("sha256", text).slice(0, 32);
 }
 
-/** A time as the fields of a Lease have it. */
+/** A time in the form that the fields of a Lease have. */
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace("Z", "000Z");
 }

@@ -28,17 +28,17 @@ export class KubernetesReader implements StoreReader {
     this.#search = new LeaseSearch(objects, memory, options);
   }
 
-  /** A claim that this client has sent before is looked for exactly. One that another client sent is found once the cache has it. */
+  /** Looks exactly for a claim that this client has sent before. Finds a claim that another client sent as soon as the cache has it. */
   async byToken(token: string): Promise<Stored | undefined> {
     if (await this.#isShut()) return undefined;
     const freshness = this.#memory.sent.get(token) === true ? "exact" : "recent";
     const [listed] = await this.#objects.withLabel(label.token, token, freshness);
-    // Not as it was read before: the claim may have been written in between.
+    // Reads the record again, because another request may have written the claim meanwhile.
     const record = listed && (await this.#objects.byId(listed.workerId));
     return record?.token === token ? record : undefined;
   }
 
-  /** As it was read first: a claim that goes on and those that have ended are in one object. */
+  /** The record as this attempt read it first. One object has the present claim and the ended ones. */
   byId(workerId: number): Promise<Stored | undefined> {
     const read = this.#records.get(workerId) ?? this.#objects.byId(workerId);
     this.#records.set(workerId, read);
@@ -58,7 +58,7 @@ export class KubernetesReader implements StoreReader {
   async oldestOfHost(pool: PoolBounds, host: string, limit: number): Promise<readonly Stored[]> {
     const [records, { clock }] = await together([this.#recordsOf(pool, host), this.#objects.begin()]);
     const passed = records.filter(({ until }) => until <= clock);
-    // Other processes of the host reach for the first ones, too.
+    // Other processes of the host compete for the first ones, too.
     const first = this.#options.spread === 1 ? passed : shuffled(passed);
     return [...first, ...records.slice(passed.length)].slice(0, limit);
   }
@@ -87,7 +87,7 @@ export class KubernetesReader implements StoreReader {
     const above = records.filter((record) => {
       return record.workerId > after && (state === undefined || stateOf(record, clock) === state);
     });
-    // The names of the objects are in another order.
+    // The objects are listed in the order of their names, which is another one.
     const rows = above.toSorted((a, b) => a.workerId - b.workerId).slice(0, limit);
     return { rows, next: rows.length < above.length ? rows.at(-1)?.workerId : undefined };
   }
@@ -100,7 +100,7 @@ export class KubernetesReader implements StoreReader {
     return { rows, next: rows.length < older.length ? rows.at(-1)?.fence : undefined };
   }
 
-  /** Whether a claim finds nothing in any case: it has to wait, or it makes the namespace, and is decided anew then. */
+  /** Whether a search cannot help a claim: the claim has to wait, or it makes the namespace and is then decided again. */
   async #isShut(): Promise<boolean> {
     const { standing, clock } = await this.#objects.begin();
     return standing.made === undefined || clock < standing.made.era.opensAt;

@@ -24,12 +24,12 @@ import {
   type LeaseNames,
 } from "./objects.ts";
 
-/** The version of the objects, and of their values. A field that older versions may ignore, but keep, does not change it. */
+/** The version of the objects and of their values. A new field does not change it if older versions may ignore it, but keep it. */
 export const schemaVersion = 1;
 
-/** Rows of claims that have ended, kept for each worker ID: with more of them, a list of the pool would be too large. */
+/** How many rows of ended claims each worker ID keeps. With more rows, a list of the pool would be too large. */
 export const mostRows = 32;
-/** Recents that are longer are not kept, bytes: the next holder begins behind the window instead of behind them. */
+/** Longer recents are not kept, bytes. The next holder then begins after the window instead of after the recents. */
 const mostRecents = 4096;
 /** `leaseTransitions` has 32 bits. */
 const mostTransitions = 2 ** 31 - 1;
@@ -45,7 +45,7 @@ export interface LeaseRecord {
   readonly json: StoredJson;
 }
 
-/** The object of a namespace; with `before` in its place, whose fields that this version does not know are kept. */
+/** The object of a namespace. It replaces `before`, and keeps the fields that this version does not know. */
 export function factsObject(
   names: LeaseNames,
   { info, era, receiptKey }: NewNamespace,
@@ -55,7 +55,7 @@ export function factsObject(
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: known, [annotation.noted]: undefined });
 }
 
-/** The same for a namespace that does not exist, or not any more, with the era that is noted for it. */
+/** The same for a namespace that does not exist, or exists no longer, with the era that is noted for it. */
 export function notedObject(
   names: LeaseNames,
   { era, quarantineEnd, opensAt }: Era,
@@ -65,7 +65,7 @@ export function notedObject(
   return objectOf(names.facts, names.labels, before, { [annotation.namespace]: undefined, [annotation.noted]: known });
 }
 
-/** What the object of a namespace says; undefined where that does not exist. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+/** The namespace that an object stores; undefined if there is none. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
 export function readFacts(object: LeaseObject | undefined): NewNamespace | undefined {
   if (object?.metadata.annotations[annotation.namespace] === undefined) return undefined;
   const { schema, receiptKey, era, quarantineEnd, opensAt, ...info } = read(
@@ -83,7 +83,7 @@ export function readNoted(object: LeaseObject | undefined): Era | undefined {
   return read(eraFields, object, annotation.noted);
 }
 
-/** The object of a record in the place of `before`. `row`: of a claim that ends with it. */
+/** The object of a record. It replaces `before`. `row`: the claim that ends with this write. */
 export function recordObject(
   names: LeaseNames,
   stored: Stored,
@@ -107,7 +107,7 @@ export function recordObject(
   return { ...made, spec: shownTo(kept, before?.object) };
 }
 
-/** What `kubectl get leases` shows: who has it, since when, and until when. */
+/** The fields that `kubectl get leases` shows: the holder, since when, and until when. */
 function shownTo(
   { token, holder, claimedAt, seenClock, until, fence }: Stored,
   before: LeaseObject | undefined,
@@ -139,7 +139,7 @@ export function withRows({ object }: LeaseRecord, kept: readonly HistoryRow[]): 
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for an object that is not the record of this worker ID */
 export function readRecord(object: LeaseObject, workerId: number): LeaseRecord {
   const { name, annotations } = object.metadata;
   if (annotations[annotation.record] === undefined) throw foreignObject(name, `no annotation \`${annotation.record}\``);
@@ -148,7 +148,7 @@ export function readRecord(object: LeaseObject, workerId: number): LeaseRecord {
   return { record: storedOf(fields), object, json: readKnown(object, annotation.record) };
 }
 
-/** The same for an object of a list; undefined for one that Snowlease did not write: a claim of that number reports it. */
+/** The same for an object of a list; undefined if Snowlease did not write it. A claim of that worker ID reports it. */
 export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecord | undefined {
   const workerId = Number(object.metadata.labels[label.worker]);
   if (!Number.isSafeInteger(workerId) || object.metadata.name !== names.worker(workerId)) return undefined;
@@ -160,12 +160,12 @@ export function listedRecord(names: LeaseNames, object: LeaseObject): LeaseRecor
   }
 }
 
-/** The claims of a worker ID that have ended, the newest first. */
+/** The ended claims of a worker ID, the newest first. */
 export function readRows({ object }: Pick<LeaseRecord, "object">): readonly HistoryRow[] {
   return object.metadata.annotations[annotation.history] === undefined ? [] : read(rows, object, annotation.history);
 }
 
-/** An object with these labels and values in the place of `before`; undefined removes one. */
+/** An object with these labels and values. It replaces `before`. The value undefined removes a label or an annotation. */
 export function objectOf(
   name: string,
   labels: Readonly<Record<string, string | undefined>>,

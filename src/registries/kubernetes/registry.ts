@@ -21,10 +21,10 @@ const durability =
   "Acknowledged writes survive as long as a majority of the disks of the cluster's etcd does: the API server answers once a majority has each; a backup that is put back loses what came after it.";
 
 /**
- * A registry in Lease objects of Kubernetes. A renewal takes four requests to the API server, a claim ten or more, any other operation
- * two to four; a removal one for each object, and some more.
+ * A registry in Lease objects of Kubernetes. A renewal takes four requests to the API server, a claim ten or more, any other operation two
+ * to four. A removal takes one request for each object, and some more.
  *
- * @throws SnowleaseError CONFIG_INVALID where the surroundings do not say how to reach an API server.
+ * @throws SnowleaseError CONFIG_INVALID if no configuration says how to reach an API server.
  */
 export async function kubernetesRegistry(
   address: KubernetesParts,

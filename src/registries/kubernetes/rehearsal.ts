@@ -3,7 +3,7 @@ import type { Leases } from "./leases.ts";
 import type { LeaseObject, LeaseNames } from "./objects.ts";
 import { objectOf } from "./records.ts";
 
-/** Sends what a claim writes, and the deletion of a pin, as a dry run: the API server checks the user's rights and its policies. */
+/** Sends the writes of a claim, and the deletion of a pin, as dry runs. The API server checks the user's rights and its policies. */
 export async function rehearse(leases: Leases, names: LeaseNames, facts: LeaseObject): Promise<void> {
   await ignoreRace(leases.create(objectOf(`${names.facts}-rehearsal`, names.labels, undefined, {}), true));
   await ignoreRace(leases.replace(facts, facts, true));

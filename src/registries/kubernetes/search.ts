@@ -13,32 +13,32 @@ import type { Freshness } from "./leases.ts";
 import { label, type LeaseObject } from "./objects.ts";
 import type { StoredObjects } from "./stored-objects.ts";
 
-/** Most used worker IDs of a namespace: what a claim may have to list at once. */
+/** The most used worker IDs of a namespace, because a claim may have to list them all at once. */
 const mostUsed = 4096;
-/** Hints are written at most once in this time, ms. */
+/** Claims write hints at most once in this time, ms. */
 const hintPause = 5000;
 /** Longest pause before a list of the pool, ms. */
 const longestPause = 300;
-/** Numbers without a record that a claim reads at once, to take one of them. */
+/** How many worker IDs without a record a claim reads at once, to take one of them. */
 const mostRead = 4;
-/** Races that a claim loses by hints before it lists the pool: a storm of claims would list it all at once. */
+/** A claim loses this many races with hints before it lists the pool. Otherwise all claims of a storm would list it at the same time. */
 const mostGuesses = 2;
 
 export type SearchOptions = Pick<AttemptOptions, "races" | "spread">;
 
-/** The used numbers of a namespace as a search knows them. */
+/** The used worker IDs of a namespace, as a search knows them. */
 interface UsedNumbers extends PoolHints {
-  /** Hints and a cache of the API server (`recent`) lag: what they show is read before it is believed. */
+  /** Hints and a cache of the API server (`recent`) lag. A claim reads a record before it believes them. */
   readonly source: "hints" | Freshness;
 }
 
-/** How one attempt at a claim looks for a number: by hints, then by a cache of the API server, at last by the pool itself. */
+/** How one attempt at a claim looks for a worker ID: by hints, then by a cache of the API server, at last by the pool itself. */
 export class LeaseSearch {
   readonly #objects: StoredObjects;
   readonly #memory: ClaimMemory;
   readonly #options: SearchOptions;
   #survey: Promise<UsedNumbers> | undefined;
-  /** The address whose pins were asked for, and those that a cache shows. */
+  /** The address whose pins the claim asked for, and the pins that a cache shows. */
   #pins: { readonly ip: string; readonly found: Promise<readonly Stored[]> } | undefined;
 
   constructor(objects: StoredObjects, memory: ClaimMemory, options: SearchOptions) {
@@ -47,22 +47,22 @@ export class LeaseSearch {
     this.#options = options;
   }
 
-  /** `found`: what a cache shows of the numbers that are pinned for an address. */
+  /** `found`: the worker IDs that are pinned for an address, as a cache shows them. */
   notePins(ip: string, found: Promise<readonly Stored[]>): void {
     this.#pins = { ip, found };
   }
 
-  /** The lowest number without a record; where others reach for it, one of the lowest few. */
+  /** The lowest worker ID without a record. If other claims compete for it, one of the lowest few. */
   async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
     const isExact = everywhere === true;
     const { found, isOld } = await this.#unusedIn(await (isExact ? this.#exactly() : this.#known()), pool);
     if (!isOld) return found;
-    // Others were faster; that is no pool without an unused number.
+    // Other claims were faster. That does not mean that the pool has no unused worker ID.
     if (isExact) throw new Beaten("what was unused was taken");
     return (await this.#unusedIn(await this.#anew(), pool)).found;
   }
 
-  /** The oldest, or some of those whose windows have passed, by lot. */
+  /** The oldest, or random ones of those whose windows have passed. */
   async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
     if (everywhere === true) return this.#oldestIn(await this.#exactly(), pool, limit);
     const records = await this.#oldestIn(await this.#known(), pool, limit);
@@ -71,7 +71,7 @@ export class LeaseSearch {
     return this.#oldestIn(await this.#anew(), pool, limit);
   }
 
-  /** What is known so far: at first, what hints say. */
+  /** What the search knows so far. At first, this is what hints say. */
   #known(): Promise<UsedNumbers> {
     this.#survey ??= this.#guess();
     return this.#survey;
@@ -85,7 +85,7 @@ export class LeaseSearch {
     return known === undefined ? this.#list("recent", object) : { source: "hints", ...known };
   }
 
-  /** What is known anew, where that was old. */
+  /** Looks at the pool again, because the search's knowledge was old. */
   async #anew(): Promise<UsedNumbers> {
     const { source, at } = await this.#known();
     if (source !== "hints") return this.#exactly();
@@ -93,7 +93,10 @@ export class LeaseSearch {
     return this.#survey;
   }
 
-  /** A list behind a pause. In a storm of claims, the first one serves all: its hints are written meanwhile. `old`: hints that were in vain. */
+  /**
+   * Lists the pool after a pause. In a storm of claims, the first list serves all claims, because its hints are written during the pause.
+   * `old`: the time of hints that did not help.
+   */
   async #listLater(old: number | undefined): Promise<UsedNumbers> {
     const { leases, names } = this.#objects;
     await leases.pause(Math.random() * longestPause);
@@ -103,7 +106,7 @@ export class LeaseSearch {
     return isNewer ? { source: "hints", ...known } : this.#list("recent", object);
   }
 
-  /** The pool itself: nothing else is believed that it is exhausted. */
+  /** Lists the pool itself. Only this list can show that the pool is exhausted. */
   async #exactly(): Promise<UsedNumbers> {
     const { leases, names } = this.#objects;
     const known = await this.#survey;
@@ -112,7 +115,7 @@ export class LeaseSearch {
     return this.#survey;
   }
 
-  /** `hints`: as they stand. */
+  /** `hints`: the object as it was read. */
   async #list(source: Freshness, hints: LeaseObject | undefined): Promise<UsedNumbers> {
     const [records, { standing, clock }] = await together([this.#objects.list(source), this.#objects.begin()]);
     if (source === "exact") await this.#checkPins(records);
@@ -123,7 +126,10 @@ export class LeaseSearch {
     return { source, ...found };
   }
 
-  /** Whether a cache has shown each number that is pinned for the claimer. None ever shows one whose label somebody took away. */
+  /**
+   * Checks that a cache has shown each worker ID that is pinned for the claimer. No cache ever shows a record whose label an operator
+   * removed.
+   */
   async #checkPins(records: readonly Stored[]): Promise<void> {
     if (this.#pins === undefined) return;
     const { ip, found } = this.#pins;
@@ -139,19 +145,19 @@ export class LeaseSearch {
       const written = await leases.put(before, hintsObject(names, hints, before));
       if (before === undefined) await checkThere(leases, names, written);
     } catch (error) {
-      // Another claim wrote them, or they are missing for a while.
+      // Another claim wrote the hints, or they will be missing for a while.
       if (!(error instanceof Beaten) && !(error instanceof Unanswered)) throw error;
     }
   }
 
-  /** One of the lowest; where these were taken, any one that others may have left. `isOld`: what it was looked for by did not fit. */
+  /** One of the lowest unused worker IDs. If other claims have taken these, a random one. `isOld`: the survey did not match the records. */
   async #unusedIn(
     survey: UsedNumbers,
     pool: PoolBounds,
   ): Promise<{ readonly found?: number | undefined; readonly isOld: boolean }> {
     if (survey.ends.size >= mostUsed) return { isOld: false };
     const { standing } = await this.#objects.begin();
-    /** No list shows these: somebody took their labels away. */
+    /** No list shows these records, because an operator removed their labels. */
     const hidden = new Set<number>();
     const isUnused = (n: number): boolean =>
       !survey.ends.has(n) && !hidden.has(n) && this.#takenUntil(survey, standing, n) === undefined;
@@ -175,7 +181,10 @@ export class LeaseSearch {
     }
   }
 
-  /** The records of the oldest. Which of them a claim may have, its own clock decides, too: of the pool itself, the very oldest are among them. */
+  /**
+   * The records of the oldest worker IDs. The claimer's clock also decides which of them the claim may take. So if the pool itself was
+   * listed, the very oldest are among them.
+   */
   async #oldestIn(survey: UsedNumbers, pool: PoolBounds, limit: number): Promise<readonly Stored[]> {
     const { standing, clock } = await this.#objects.begin();
     const places = [...survey.ends]
@@ -185,7 +194,7 @@ export class LeaseSearch {
     const isOver = ({ until }: { readonly until: number }): boolean => until <= clock;
     const passed = places.filter(isOver);
     const isExact = survey.source === "exact";
-    // Hints of yesterday show most as passed: by their order, each claim would look at the same few.
+    // Old hints show most windows as passed. In the order of the hints, each claim would look at the same few.
     const isGuess = survey.source === "hints";
     const lots = isGuess ? shuffled(passed) : this.#byLot(passed.slice(0, Math.max(limit, this.#options.spread)));
     const first = isExact || passed.length === 0 ? places.slice(0, limit) : [];
@@ -193,14 +202,14 @@ export class LeaseSearch {
     const found = await this.#read(standing, [...some]);
     const records = found.filter((record) => record !== undefined && record.pinned === undefined) as readonly Stored[];
     const sorted = records.toSorted(byAge);
-    // Others were faster, unless one of the very oldest still stands: all others end later.
+    // Other claims were faster, unless one of the very oldest is still there. All others end later.
     const oldest = new Set(first.map(({ workerId }) => workerId));
     const stands = sorted.some((record) => isOver(record) && oldest.has(record.workerId));
     if (isExact && passed.length > 0 && !stands) throw new Beaten("what had passed was taken");
     return [...this.#byLot(sorted.filter(isOver)), ...sorted.filter((record) => !isOver(record))];
   }
 
-  /** Reads records, and remembers them: what led to them lags. */
+  /** Reads records, and remembers them, because hints and caches lag. */
   async #read(standing: Standing, workerIds: readonly number[]): Promise<readonly (Stored | undefined)[]> {
     const records = await together(workerIds.map((workerId) => this.#objects.byId(workerId)));
     for (const record of records) {
@@ -209,12 +218,12 @@ export class LeaseSearch {
     return records;
   }
 
-  /** What this client has seen since the pool was listed; an exact list shows it itself. */
+  /** What this client has seen since the pool was listed. An exact list shows this itself. */
   #takenUntil({ source }: UsedNumbers, standing: Standing, workerId: number): number | undefined {
     return source === "exact" ? undefined : this.#memory.takenUntil(standing, workerId);
   }
 
-  /** In another order, where other claims reach for the first ones. */
+  /** In random order if other claims compete for the first ones. */
   #byLot<Item>(items: readonly Item[]): readonly Item[] {
     return this.#options.spread === 1 ? items : shuffled(items);
   }

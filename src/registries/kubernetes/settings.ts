@@ -1,15 +1,15 @@
 import { anyText, readParameters, type StoreParameters } from "../url-parameters.ts";
 
-/** Where the Lease objects of a registry are. */
+/** The place of the Lease objects of a registry. */
 export interface KubernetesParts {
-  /** Of Kubernetes. Undefined: the pod's own, or that of the kubeconfig's context. */
+  /** The namespace of Kubernetes. Undefined: the pod's own, or that of the kubeconfig's context. */
   readonly place: string | undefined;
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** How the API server is found. */
+/** How to find the API server. */
 export interface KubernetesSettings {
-  /** A file; undefined with a `context`: where kubectl looks for one. */
+  /** A file. Undefined with a `context`: the file that kubectl finds. */
   readonly kubeconfig: string | undefined;
   readonly context: string | undefined;
   /** The folder of the pod's token. */

@@ -14,15 +14,15 @@ import { factsObject, type LeaseRecord, notedObject, recordObject } from "./reco
 import type { StoredObjects } from "./stored-objects.ts";
 
 /*
- * Kubernetes writes one object at a time, so a record and the era of its namespace never change in one step. Each side looks at the other
- * one's object behind its own write, with reads that ask the majority:
+ * Kubernetes writes one object at a time, so a record and the era of its namespace never change in one step. Each side reads the other
+ * side's object after its own write. These reads ask the majority:
  *
- *     a grant or a renewal   writes the record, then reads the facts: it answers only where they are as they were before the write
- *     the begin of an era    writes the facts, then reads the record that it was decided by: another one is decided anew
+ *     a grant or a renewal   writes the record, then reads the facts: it answers only if they are as they were before the write
+ *     the begin of an era    writes the facts, then reads the record that decided it: if that has changed, it is decided again
  *
- * Whichever write comes second, its writer sees the first one. So no holder is told that a quarantine protects it while a claim of its
- * worker ID is granted in the era before, and no window is answered in an era that had ended when it was stored. A window that was stored
- * and not answered is used by no holder: the worker ID rests until it has passed. A removal goes the same way: `erase.ts`.
+ * The writer of the second write always sees the first write. So no holder gets the answer that a quarantine protects it while a claim of
+ * its worker ID is granted in the era before. And no answer has a window of an era that had ended when the window was stored. No holder
+ * uses a window that was stored and not answered: the worker ID rests until it has passed. A removal works the same way: `erase.ts`.
  */
 
 /** One attempt at an operation, on the objects of a namespace. */
@@ -44,7 +44,8 @@ export class KubernetesAttempt implements Attempt {
     const answers = { standing, clock };
     if (this.#kind === "read") return { ...answers, found };
     const { made } = standing;
-    // Who is told to wait goes on with its window: a claim that this era beat must be seen, so its record is read behind the era.
+    // A holder that has to wait goes on with its window. So the answer must show a claim that raced with this era: its record is read after
+    // the era.
     const waits = made !== undefined && clock < made.era.opensAt;
     const behind = reads.map((read, i) => (waits && read[0] === "byId" ? this.#objects.byId(read[1]) : found[i]));
     const present = await together(behind);
@@ -67,7 +68,7 @@ export class KubernetesAttempt implements Attempt {
     }
   }
 
-  /** Behind a write of the facts: the records by which it was decided. What was to be written to them is decided anew. */
+  /** Checks, after a write of the facts, the records that decided it. A write to one of these records is decided again. */
   async #checkStands(records: readonly Replacement[]): Promise<void> {
     const { leases, names } = this.#objects;
     for (const { workerId, before, after } of records) {
@@ -81,7 +82,7 @@ export class KubernetesAttempt implements Attempt {
   async #replace({ before, after, ended }: Replacement, standing: Standing): Promise<void> {
     const { leases, names } = this.#objects;
     const row = this.#row(before);
-    // A read asks the majority: the record was seen to stand.
+    // A read asks the majority, so it has shown that the record is unchanged.
     if (after === before) return this.#checkSame();
     if (after === undefined) return row && leases.remove(row.object);
     const object = recordObject(names, after, row, ended);
@@ -90,7 +91,7 @@ export class KubernetesAttempt implements Attempt {
       ? await this.#claim(after, { before: row?.object, object, standing })
       : await leases.put(row?.object, object);
     const made = row === undefined ? written : undefined;
-    // Of the end of a claim, or of a pin, nothing is answered that a holder could use, and a later era inherits nothing from this one.
+    // The answer to the end of a claim, or to a pin, has nothing that a holder could use, and a later era inherits nothing from this one.
     if (after.token !== undefined && after.pinned === before?.pinned) await this.#checkSame(made);
     else if (made !== undefined) await checkThere(leases, names, made);
   }
@@ -113,7 +114,7 @@ export class KubernetesAttempt implements Attempt {
     } catch (error) {
       if (error instanceof Beaten) {
         if (!wasSent) sent.delete(token);
-        // A cache has to show the next attempt at least this.
+        // After this read, the next attempt accepts only a cache that has at least this version.
         const other = await this.#objects.byId(workerId);
         this.#memory.noteTaken(standing, workerId, other?.until ?? 0);
       }
@@ -122,7 +123,7 @@ export class KubernetesAttempt implements Attempt {
   }
 
   /**
-   * Makes sure, behind the write of a record, that the era in which it was decided still lasts. `made`: the record, where it is new.
+   * Makes sure, after the write of a record, that the era of the decision still lasts. `made`: the record, if it is new.
    * @throws Changed
    */
   async #checkSame(made?: LeaseObject): Promise<void> {
@@ -134,8 +135,8 @@ export class KubernetesAttempt implements Attempt {
   }
 
   /**
-   * Refuses a record of a later era than the one that was read: that era began in between. Where it still is later, the facts alone were
-   * put back to an older copy, and the next era begins.
+   * Refuses a record of a later era than the one that was read, because that era began meanwhile. If the record's era is still later than
+   * the present one, only the facts were put back to an older copy. The next era then begins.
    */
   async #checkEra({ era }: Stored, { made: read }: Standing): Promise<void> {
     if (read === undefined || era === undefined || numberOf(era) <= numberOf(read.era.era)) return;

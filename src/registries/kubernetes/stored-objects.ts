@@ -4,7 +4,7 @@ import type { Freshness, Leases } from "./leases.ts";
 import type { LeaseNames, LeaseObject } from "./objects.ts";
 import { type LeaseRecord, listedRecord, readFacts, readNoted, readRecord } from "./records.ts";
 
-/** What stands under a name, as its object has it. */
+/** What stands under the name of a namespace, as its object has it. */
 export interface Facts {
   readonly standing: Standing;
   /** The API server's clock, Unix ms. */
@@ -25,7 +25,7 @@ export class StoredObjects {
     this.names = names;
   }
 
-  /** What stands under the name: as it was read first. */
+  /** What stands under the name of the namespace, as this attempt read it first. */
   begin(): Promise<Facts> {
     this.#begun ??= this.facts();
     return this.#begun;
@@ -49,7 +49,10 @@ export class StoredObjects {
     return this.#listed(await this.leases.listAll(this.names.selector(), freshness));
   }
 
-  /** The few records with this label. A cache may show an older one: the write of a claim then fails, and the next attempt has seen a newer one. */
+  /**
+   * The few records with this label. A cache may show an older record. The write of a claim then fails, and the next attempt has seen a
+   * newer record.
+   */
   async withLabel(name: string, value: string, freshness: Freshness): Promise<readonly Stored[]> {
     return this.#listed(await this.leases.list(this.names.selector(name, value), freshness));
   }

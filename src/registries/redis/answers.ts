@@ -23,30 +23,30 @@ export class ScriptAnswer {
     this.outcome = decoder.decode(outcome);
   }
 
-  /** A value of an answer without names: frequent answers have none, because reading names takes longer than reading values. */
+  /** A value of an answer without names. Frequent answers have no names, because reading names takes longer than reading values. */
   value(place: number): RedisReply | undefined {
     return this.#list[place + 1];
   }
 
-  /** The same where it is a number. @throws SnowleaseError SCHEMA_INCOMPATIBLE where it is not. */
+  /** The same value as an integer. @throws SnowleaseError SCHEMA_INCOMPATIBLE if it is not an integer. */
   number(place: number): number {
     const value = this.value(place);
     if (Number.isSafeInteger(value)) return value as number;
     throw this.#unknown();
   }
 
-  /** The same where it is a text; undefined where it is none, or empty. */
+  /** The same value as a text; undefined if it is not a text, or is empty. */
   text(place: number): string | undefined {
     const value = this.value(place);
     return value instanceof Uint8Array && value.length > 0 ? decoder.decode(value) : undefined;
   }
 
-  /** The names and values. @throws SnowleaseError SCHEMA_INCOMPATIBLE where it has others. */
+  /** The values by name. @throws SnowleaseError SCHEMA_INCOMPATIBLE if a name or a value has another type. */
   get fields(): AnswerFields {
     return this.#fieldsIn(this.#list.filter((value, i) => i > 0 && !Array.isArray(value)));
   }
 
-  /** A list has a row for each record. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+  /** The rows of a list, one for each record. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
   get rows(): readonly AnswerFields[] {
     return this.#list.filter((value) => Array.isArray(value)).map((row) => this.#fieldsIn(listOf(row)));
   }
@@ -78,12 +78,12 @@ function listOf(reply: RedisReply | undefined): readonly RedisReply[] {
   return Array.isArray(reply) ? (reply as readonly RedisReply[]) : [];
 }
 
-/** Bytes of their own, none where the value is something else. */
+/** A copy of the bytes; empty if the value has another type. */
 export function bytesOf(value: RedisReply | undefined): Uint8Array {
   return value instanceof Uint8Array ? Uint8Array.from(value) : new Uint8Array();
 }
 
-/** A text; empty where there is none. */
+/** A text; empty if the field is missing. */
 export function textOf(fields: AnswerFields, name: string): string {
   return optionalText(fields, name) ?? "";
 }
@@ -93,14 +93,14 @@ export function optionalText(fields: AnswerFields, name: string): string | undef
   return value instanceof Uint8Array ? decoder.decode(value) : value?.toString();
 }
 
-/** A number. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
+/** An integer. @throws SnowleaseError SCHEMA_INCOMPATIBLE if the field is missing. */
 export function numberOf(fields: AnswerFields, name: string): number {
   const number = optionalNumber(fields, name);
   if (number !== undefined) return number;
   throw incompatible(`A Redis script answered without \`${name}\`: check what runs at the address of the registry.`);
 }
 
-/** A number, or undefined where there is none. @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is not an integer. */
+/** An integer; undefined if the field is missing. @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is not an integer. */
 export function optionalNumber(fields: AnswerFields, name: string): number | undefined {
   const text = textOf(fields, name);
   if (text === "") return undefined;
@@ -111,7 +111,7 @@ export function optionalNumber(fields: AnswerFields, name: string): number | und
   );
 }
 
-/** For an answer that the caller's own checks do not explain. */
+/** The error for a refusal that the caller's own checks do not explain. */
 export function unexplainedRefusal(script: string, where: string): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",

@@ -12,20 +12,20 @@ import { isGone, place, self } from "./processes.ts";
 import { foreignHolder, lossOf, recordOf, stateOf } from "./records.ts";
 import type { RedisScripts } from "./scripts.ts";
 
-/** How often a claim looks at processes that may have died before it takes another worker ID. */
+/** A claim looks at most this often at processes that may have died. Then it takes another worker ID. */
 const mostLooks = 3;
 
-/** What the caller knows of the processes that held claims of its host: names of claims, as claim.lua has them. */
+/** What the caller knows about the processes that held claims of its host. `gone` and `there` have names of claims, as in claim.lua. */
 interface ProcessLook {
-  /** Whether the script may ask about more of them. */
+  /** Whether the script may ask about more processes. */
   readonly looks: boolean;
   readonly gone: readonly string[];
   readonly there: readonly string[];
 }
 
 /**
- * Claims a worker ID: one script, or several where the caller has to look whether other processes of its host still run.
- * `release`: gives back a grant that too few replicas confirmed.
+ * Claims a worker ID. This takes one script, or several if the caller has to look whether other processes of its host still run.
+ * `release` gives back a grant that too few replicas confirmed.
  */
 export function claimOn(
   connection: RedisConnection,
@@ -82,7 +82,7 @@ export function claimOn(
     while (answer.outcome === "further") {
       const { fields } = answer;
       const rest = { part: numberOf(fields, "part"), left: numberOf(fields, "left") };
-      // The claimer's clock went on; otherwise it would look set back.
+      // The claimer's clock has moved on. With the old value, it would seem to have gone back.
       const now = clock + Math.floor(monotonic(systemClock) - begun);
       const more = { ...args, ...rest, clock: now, freeAt: optionalNumber(fields, "freeAt") };
       answer = await scripts.run("claim", namespace, more, { undo, deadline });
@@ -134,7 +134,7 @@ function claimAnswer(answer: ScriptAnswer, request: ClaimRequest, where: string)
   }
 }
 
-/** The order of the values is that of the header of claim.lua. */
+/** The values have the order of the header of claim.lua. */
 function grantedBy(answer: ScriptAnswer): Grant {
   const [rollback, from] = [answer.value(5), answer.value(6)];
   return {

@@ -1,18 +1,18 @@
 import type { ClientTarget } from "../store-kind.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
-/** The used part of a ready client of ioredis, 5.9 or 6. */
+/** The part of a ready client of ioredis, 5.9 or 6, that this file uses. */
 interface ReadyClient {
   readonly options: IoredisSettings & { readonly redisOptions?: IoredisSettings };
   duplicate(...nodesAndOptions: readonly unknown[]): unknown;
   readonly isCluster?: boolean;
-  /** Present for a cluster. */
+  /** Present only for a cluster. */
   readonly startupNodes?: readonly unknown[];
 }
 
 type IoredisSettings = Readonly<Record<string, unknown>>;
 
-/** The settings of a client that name its servers, the way there, and the login. */
+/** The settings that name the servers of a client, the way to them, and the login. */
 const placeSettings: readonly string[] = [
   "host",
   "port",
@@ -37,7 +37,10 @@ const placeSettings: readonly string[] = [
   "dnsLookup",
 ];
 
-/** A ready client of ioredis. @throws SnowleaseError CONFIG_INVALID for one that would put the keys elsewhere. */
+/**
+ * Where a ready client of ioredis connects to; undefined for any other object.
+ * @throws SnowleaseError CONFIG_INVALID for a client that would put the keys elsewhere.
+ */
 export function redisClient(client: object): ClientTarget | undefined {
   const { options, duplicate, callBuffer } = client as IoredisSettings;
   if (typeof options !== "object" || options === null) return undefined;
@@ -66,8 +69,8 @@ export function redisClient(client: object): ClientTarget | undefined {
 }
 
 /**
- * A client of our own that connects as a ready client does; of the servers that it knows, to these. It takes over nothing else (queues, retries, reads from replicas, changed
- * replies): what `settings` leaves out has the driver's default.
+ * A client of our own that connects as a ready client does, but only to the given servers. It does not take over other settings (queues,
+ * retries, reads from replicas, changed replies). What `settings` leaves out has the driver's default.
  */
 export function sameTarget(
   client: object,
@@ -93,7 +96,7 @@ export function sameTarget(
   return ready.duplicate(nodes, { ...places(options), ...clusterSettings, redisOptions });
 }
 
-/** Sets all other settings to undefined, the driver's default: a duplicate copies each setting that is left out. */
+/** Sets all other settings to undefined, which means the driver's default. A duplicate copies each setting that the caller leaves out. */
 function places(settings: IoredisSettings): IoredisSettings {
   return Object.fromEntries(
     Object.entries(settings).map(([name, value]) => [name, placeSettings.includes(name) ? value : undefined]),

@@ -28,7 +28,7 @@ import {
 } from "./errors.ts";
 import { readRedisSettings, type RedisSettings } from "./settings.ts";
 
-/** What no further attempt to connect changes. */
+/** Errors that another attempt to connect does not change. */
 const hopeless: ReadonlySet<string> = new Set(["UNAUTHORIZED", "FORBIDDEN", "CONFIG_INVALID"]);
 
 /** One Redis server, the primary behind sentinels, or a cluster. The first operation connects. */
@@ -37,17 +37,17 @@ export interface RedisConnection {
   readonly where: string;
   readonly cluster: boolean;
   readonly settings: RedisSettings;
-  /** Deadline of one operation, connecting included, ms. */
+  /** Deadline of one operation, including the connection, ms. */
   readonly operationTimeout: number;
-  /** When an operation that begins now must end: on the monotonic clock, ms. */
+  /** When an operation that begins now must end, on the monotonic clock, ms. */
   deadline(): number;
   /**
-   * Sends commands in this order over one connection. A reply that is an error is its Error. Sends them again only where the server
-   * refused them for now.
+   * Sends the commands in this order over one connection. An error reply becomes an `Error` in the result. If the server refused the
+   * commands only for now, sends them again.
    * @throws SnowleaseError REGISTRY_UNAVAILABLE when the deadline passes.
    */
   send(deadline: number, ...commands: readonly RedisCommand[]): Promise<readonly (RedisReply | Error)[]>;
-  /** The client itself, ready. */
+  /** The client itself, connected. */
   client(deadline: number): Promise<IoredisClient>;
   close(): Promise<void>;
 }
@@ -58,25 +58,25 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
   const client = await makeClient(address, settings, operationTimeout);
   const where = whereOf(address.servers);
   const certificates = address.client === undefined ? undefined : "set `tls` of the client that you pass";
-  /** Why the client failed to connect: it emits this, and rejects no promise with it. */
+  /** Why the client failed to connect. The client emits this error and does not reject a promise with it. */
   let emitted: unknown;
   let attempt: Promise<void> | undefined;
-  /** Whether this connection uses the wanted database: the driver stays in database 0 where the server refuses another. */
+  /** Whether this connection uses the wanted database. The driver stays in database 0 if the server refuses another one. */
   let selected = false;
   let closed = false;
-  /** Addresses that a cluster or sentinels announce and that could not be reached since, each with the reason. */
+  /** Addresses that a cluster or sentinels announced and that the client could not reach since then, each with the reason. */
   const unreached = new Map<string, string>();
-  /** Those of the URL that could not be reached: where these are all of them, it is no matter of what is announced. */
+  /** Addresses of the URL that the client could not reach. If these are all of them, the announced addresses do not matter. */
   const named = new Set<string>();
   client.on("error", (error: unknown) => {
-    // That no sentinel is left to ask says less than why the last one was of no use.
+    // The last sentinel's failure says more than the error "all sentinels are unreachable".
     if (emitted === undefined || !isExhausted(error)) emitted = error;
     if (address.scheme === "redis+sentinel") noteUnreached(placeOfFailure(error), error);
   });
   client.on("node error", (error: unknown, place?: unknown) => noteUnreached(String(place), error));
   client.on("ready", () => unrefClient(client));
 
-  /** The driver reports each failure to connect; who is in the URL is named in any case. */
+  /** The driver reports each failure to connect. Errors name the addresses of the URL in any case. */
   function noteUnreached(place: string | undefined, error: unknown): void {
     const isNamed = address.servers.some(({ host, port }) => `${host}:${port}` === place);
     if (place === undefined || isReply(error)) return;
@@ -106,7 +106,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
   }
 
   async function ready(deadline: number): Promise<void> {
-    // The error names why the last failed attempt failed: the deadline may pass during another one.
+    // The error says why the last failed attempt failed, because the deadline may pass during another attempt.
     emitted = undefined;
     unreached.clear();
     named.clear();
@@ -130,7 +130,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     }
   }
 
-  /** `refused`: the reply to the same commands before. */
+  /** `refused`: the earlier reply to the same commands. */
   async function exchange(
     commands: readonly RedisCommand[],
     deadline: number,
@@ -141,7 +141,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
     try {
       return await within(left, Promise.all(replies));
     } catch (error) {
-      // Silence shows a dead connection only after a long wait; other operations may use this one.
+      // Only a long silence shows that a connection is dead. Other operations may use this one.
       if (left >= operationTimeout / 2) client.disconnect();
       throw silence(true, refused ?? error);
     }
@@ -163,7 +163,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
             try {
               await ready(deadline);
             } catch (error) {
-              // The refusal says more than that there was no time left to send the commands again.
+              // The refusal says more than an error about the deadline.
               const isLate = isSnowleaseError(error) && error.code === "REGISTRY_UNAVAILABLE" && !closed;
               if (refused !== undefined && isLate) return refused;
               throw error;
@@ -194,7 +194,7 @@ export async function openConnection(address: ServerAddress, operationTimeout: n
   };
 }
 
-/** An error that the server replied with, as a reply. Rethrows what happened to the connection. */
+/** An error that the server replied with, as a reply. Rethrows an error of the connection. */
 function errorReply(error: unknown): Error {
   if (isReply(error) || isUnsent(error)) return error;
   throw error;

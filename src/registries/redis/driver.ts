@@ -4,13 +4,13 @@ import { driverMissing } from "../driver-missing.ts";
 import { sameTarget } from "./client.ts";
 import type { RedisSettings } from "./settings.ts";
 
-/** What a Redis answers, its texts as bytes. */
+/** A reply of Redis. Its texts are bytes. */
 export type RedisReply = Uint8Array | number | null | readonly RedisReply[];
 
 /** A command and its arguments. */
 export type RedisCommand = readonly [name: string, ...args: (string | number | Uint8Array)[]];
 
-/** The used part of a client of ioredis, 5.9 or 6, for one server or a cluster. */
+/** The part of a client of ioredis, 5.9 or 6, that this registry uses, for one server or a cluster. */
 export interface IoredisClient {
   readonly status: string;
   connect(): Promise<unknown>;
@@ -18,7 +18,7 @@ export interface IoredisClient {
   callBuffer(...command: RedisCommand): Promise<unknown>;
   on(event: string, listener: (error: unknown, place?: unknown) => void): unknown;
   once(event: string, listener: () => void): unknown;
-  /** Present for a cluster. */
+  /** Present only for a cluster. */
   nodes?(role: "all" | "master"): readonly object[];
 }
 
@@ -27,7 +27,7 @@ interface IoredisModule {
   readonly Cluster: new (nodes: readonly object[], options: object) => IoredisClient;
 }
 
-/** A client that does not connect before it is asked to. @throws SnowleaseError DRIVER_MISSING */
+/** A client that connects only on request. @throws SnowleaseError DRIVER_MISSING */
 export async function makeClient(
   { client, scheme, servers, user, password }: ServerAddress,
   settings: RedisSettings,
@@ -36,13 +36,13 @@ export async function makeClient(
   const single = {
     connectTimeout: operationTimeout,
     commandTimeout: operationTimeout,
-    // A graceful end would wait for a peer that may be cut off, and the client would look ready meanwhile.
+    // A graceful end would wait for a peer that may be cut off. In the meantime, the client would look ready.
     disconnectTimeout: 0,
-    // Otherwise a command without a connection would be sent later, when its caller no longer waits.
+    // Otherwise the driver keeps a command while it has no connection, and sends it when its caller no longer waits.
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // The next operation connects.
+    // No reconnect here: the next operation connects.
     retryStrategy: () => null,
     sentinelRetryStrategy: () => null,
     lazyConnect: true,
@@ -78,7 +78,7 @@ export async function makeClient(
 async function loadDriver(): Promise<IoredisModule> {
   try {
     const module = (await import("ioredis")) as unknown as Partial<IoredisModule> & { readonly default: IoredisModule };
-    // The package is a function with properties. Some bundlers show the function alone, some mocks the properties.
+    // The package is a function with properties. Some bundlers show only the function, some mocks only the properties.
     return module.Redis === undefined ? module.default : (module as IoredisModule);
   } catch (cause) {
     throw driverMissing("Redis", "ioredis redlock@4", cause);
@@ -96,7 +96,7 @@ export async function connectClient(client: IoredisClient): Promise<void> {
   await once(client as unknown as EventEmitter, "ready", { signal: failed.signal });
 }
 
-/** A connection does not keep the program alive: the timer of a caller that waits does. */
+/** A connection does not keep the program alive. The timer of a waiting caller does. */
 export function unrefClient(client: IoredisClient): void {
   for (const node of client.nodes?.("all") ?? [client]) {
     const { stream } = node as { readonly stream?: { unref?(): void } };

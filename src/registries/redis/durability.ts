@@ -9,7 +9,7 @@ import type { RedisSettings } from "./settings.ts";
 const decoder = new TextDecoder();
 
 /**
- * Refuses a server that deletes keys when its memory is full: without the record of a window, the window would be granted again.
+ * Refuses a server that deletes keys when its memory is full. Without the record of a window, the registry would grant the window again.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkEviction(connection: RedisConnection, deadline: number): Promise<void> {
@@ -23,7 +23,7 @@ export async function checkEviction(connection: RedisConnection, deadline: numbe
   );
 }
 
-/** What acknowledged writes survive, as far as the server says. `config`: replies to CONFIG GET. */
+/** Which failures acknowledged writes survive, as far as the server says. `config`: replies to CONFIG GET. */
 export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (RedisReply | Error)[]): Durability {
   const settings = new Map(config.flatMap(pairs));
   const fsync = settings.get("appendonly") === "yes" ? settings.get("appendfsync") : settings.get("appendonly");
@@ -38,7 +38,9 @@ export function durabilityOf({ wait, maxLag }: RedisSettings, config: readonly (
   return { durability, lossy: fsync === "no" || fsync === "everysec" };
 }
 
-/** A server counts its replicas once a second, with clocks of whole seconds: so long it takes writes after `min-replicas-max-lag`, ms. */
+/**
+ * A server counts its replicas once a second, with clocks of whole seconds. It takes writes for this long after `min-replicas-max-lag`, ms.
+ */
 const countingLag = 2000;
 
 /** Whether an old primary stops writing after another one was promoted. */
@@ -50,7 +52,7 @@ function acrossPartition(config: ReadonlyMap<string, string>, wait: number, maxL
   if (replicas === 0 || seconds === 0) return `${never}: set \`wait\`, or min-replicas-to-write`;
   const least = 1000 * seconds + countingLag;
   if (maxLag < least) return `${never}: set \`maxLag\` to ${least / 1000}s at least, or min-replicas-max-lag lower`;
-  // With more replicas, one may be promoted while enough stay with the old primary.
+  // With more replicas, one replica may be promoted while enough replicas stay with the old primary.
   return `holds across a partition as long as its replicas number at most ${replicas} (min-replicas-to-write)`;
 }
 

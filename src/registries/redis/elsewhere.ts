@@ -3,12 +3,12 @@ import { existsElsewhere } from "../../rule/scope.ts";
 import { type AnswerFields, textOf } from "./answers.ts";
 import type { RedisConnection } from "./connection.ts";
 
-/** The database of a connection, for scripts that look at the others; undefined in a cluster, which has one. */
+/** The database of a connection, for scripts that look at the other databases; undefined for a cluster, which has only one. */
 export function ownDatabase({ cluster, settings }: RedisConnection): number | undefined {
   return cluster ? undefined : settings.database;
 }
 
-/** Where a registry is, as a phrase. */
+/** The place of a registry, as a phrase for messages. */
 export function placeOf({ cluster, settings, where }: RedisConnection): string {
   if (cluster) return `the Redis cluster ${where}`;
   const { database, primary } = settings;
@@ -16,7 +16,7 @@ export function placeOf({ cluster, settings, where }: RedisConnection): string {
   return `database ${database} of ${primary === undefined ? "" : `the primary \`${primary}\` of `}Redis ${where}`;
 }
 
-/** The databases that a script found, as phrases. */
+/** The databases that a script found, as phrases for messages. */
 export function databasesIn(fields: AnswerFields): readonly string[] {
   return textOf(fields, "databases")
     .split(" ")
@@ -24,7 +24,7 @@ export function databasesIn(fields: AnswerFields): readonly string[] {
     .map((number) => `database ${number}`);
 }
 
-/** The refusal of a script to make a namespace. */
+/** The error for a script that refused to make a namespace. */
 export function elsewhereError(connection: RedisConnection, namespace: string, fields: AnswerFields): SnowleaseError {
   const naming = "name its number at the end of the registry URL in every program";
   return existsElsewhere({ namespace, here: placeOf(connection), others: databasesIn(fields), naming });

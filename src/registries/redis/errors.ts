@@ -6,9 +6,9 @@ interface RedisErrorMeaning {
   readonly code: ErrorCode;
   readonly says: string;
   readonly advice: string;
-  /** The server did not run the command, and may run it soon: it may be sent again. */
+  /** The server did not run the command, but may run it soon. The registry may send it again. */
   readonly temporary?: true;
-  /** Another server may be the primary by now: its address must be looked up again. */
+  /** Another server may be the primary now. The registry must look up its address again. */
   readonly elsewhere?: true;
 }
 
@@ -44,7 +44,10 @@ const noPrimary: RedisErrorMeaning = {
   advice: "correct that name",
 };
 
-/** By the first word of an error reply. With each of these the server wrote nothing, except inside a script: see `meaningOf`. */
+/**
+ * Meanings by the first word of an error reply. With each of these replies the server wrote nothing, except inside a script: see
+ * `meaningOf`.
+ */
 const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
   NOAUTH: { ...login, says: "wants a login" },
   WRONGPASS: { ...login, says: "refused the login" },
@@ -67,7 +70,7 @@ const meanings: Readonly<Record<string, RedisErrorMeaning>> = {
   WRONGTYPE: { code: "SCHEMA_INCOMPATIBLE", says: "holds a key of another program", advice: "use another namespace" },
 };
 
-/** The error for an error reply. An unknown reply leaves open whether the server wrote something. */
+/** The error for an error reply. An unknown reply does not say whether the server wrote something. */
 export function replyError(cause: Error, where: string): SnowleaseError {
   const found = scriptFinding(cause.message);
   if (found !== undefined) return failed("SCHEMA_INCOMPATIBLE", `Redis ${where} holds ${found}.`, cause);
@@ -91,21 +94,21 @@ function scriptFinding(message: string): string | undefined {
   return `a ${first} at the key \`${key}\`, where Snowlease needs its own: another program wrote it, and it was left as it is; use another namespace`;
 }
 
-/** The error for a refused SELECT. A server with fewer databases would leave the connection in database 0. */
+/** The error for a refused SELECT. If the server has fewer databases, it would leave the connection in database 0. */
 export function databaseError(cause: Error, where: string, database: number): SnowleaseError {
   if (meaningOf(cause) !== undefined) return replyError(cause, where);
   const text = `Redis ${where} has no database ${database} (${cause.message}); name one below its setting \`databases\`.`;
   return failed("CONFIG_INVALID", text, cause);
 }
 
-/** The error where what answers is no Redis, in the words of the driver; undefined for any other failure. */
+/** The error for a server that is not a Redis, with the words of the driver; undefined for any other failure. */
 export function nonsenseError(where: string, cause: unknown): SnowleaseError | undefined {
   if (!(cause instanceof Error) || !/^(?:Unknown RESP type|Protocol error, got)/.test(cause.message)) return undefined;
   const text = `${where} answers as no Redis does (${cause.message.replace(/\. .*$/, "")}), nothing was changed; look what listens there, and correct the address.`;
   return failed(unavailable, text, cause);
 }
 
-/** The error for a deadline that passed. `sent`: the server may have run the command. `tls`: it was asked with TLS. */
+/** The error for a deadline that passed. `sent`: the server may have run the command. `tls`: the connection used TLS. */
 export function silentError(
   where: string,
   timeout: number,
@@ -113,14 +116,17 @@ export function silentError(
   cause?: unknown,
 ): SnowleaseError {
   const said = cause instanceof Error && cause.message !== "" ? ` (${cause.message})` : "";
-  // A broken connection is noticed before the deadline.
+  // The driver notices a broken connection before the deadline.
   const after = sent && said !== "" ? "" : ` within ${timeout} ms`;
   const done = sent ? "; whether it did what was asked is not known" : ", nothing was changed";
   const text = `Redis ${where} did not answer${after}${said}${done}; look whether it runs and can be reached${silenceAdvice(tls && !sent)}.`;
   return failed(unavailable, text, cause);
 }
 
-/** Nodes of a cluster, or the primary behind sentinels, could not be reached at the addresses that they announce, with the reasons. */
+/**
+ * The error if the client could not reach nodes of a cluster, or the primary behind sentinels, at the announced addresses. It has the
+ * reasons.
+ */
 export function unreachedError(
   where: string,
   places: ReadonlyMap<string, string>,
@@ -139,18 +145,18 @@ export function unreachedError(
   );
 }
 
-/** The address to which a connection failed; undefined where the driver does not say it. */
+/** The address to which a connection failed; undefined if the driver does not report it. */
 export function placeOfFailure(cause: unknown): string | undefined {
   const { address, port } = cause as { readonly address?: unknown; readonly port?: unknown };
   return typeof address === "string" && typeof port === "number" ? `${address}:${port}` : undefined;
 }
 
-/** Whether the driver only says that it has asked each sentinel. */
+/** Whether the driver reports only that it has asked each sentinel. */
 export function isExhausted(cause: unknown): boolean {
   return cause instanceof Error && /^All sentinels are unreachable and retry is disabled\.$/.test(cause.message);
 }
 
-/** An error whose cause leaves out the driver's command: its arguments may be a login, or the token of a lease. */
+/** An error whose cause leaves out the driver's command, because its arguments may contain a login or the token of a lease. */
 function failed(code: ErrorCode, text: string, cause: unknown): SnowleaseError {
   if (!(cause instanceof Error)) return new SnowleaseError(code, text, {}, { cause });
   const { name, message, stack } = cause;
@@ -162,7 +168,7 @@ export function isTemporary(cause: unknown): boolean {
   return isUnsent(cause) || (cause instanceof Error && meaningOf(cause)?.temporary === true);
 }
 
-/** Whether the server that refused a command is not the primary, or not any more. */
+/** Whether the server that refused a command is not the primary, or is no longer the primary. */
 export function isElsewhere(cause: unknown): boolean {
   return cause instanceof Error && meaningOf(cause)?.elsewhere === true;
 }
@@ -172,17 +178,17 @@ export function isUnsent(cause: unknown): cause is Error {
   return cause instanceof Error && /isn't (?:writeable|ready) and enableOfflineQueue/.test(cause.message);
 }
 
-/** Whether the server does not have the script, or not any more. */
+/** Whether the server does not have the script, or has it no longer. */
 export function isUnknownScript(cause: unknown): boolean {
   return cause instanceof Error && cause.message.startsWith("NOSCRIPT");
 }
 
-/** Whether the server replied with this error: otherwise the connection failed. */
+/** Whether the server replied with this error. If not, the connection failed. */
 export function isReply(cause: unknown): cause is Error {
   return cause instanceof Error && cause.name === "ReplyError";
 }
 
-/** The server's reply behind an error of the driver, which may report only that none of several servers could be used. */
+/** The server's reply behind an error of the driver. The driver may report only that it could not use any of several servers. */
 export function replyBehind(cause: unknown): Error | undefined {
   if (isReply(cause)) return cause;
   if (!(cause instanceof Error)) return undefined;
@@ -195,13 +201,14 @@ export function replyBehind(cause: unknown): Error | undefined {
 }
 
 function meaningOf({ message }: Error): RedisErrorMeaning | undefined {
-  // Redis and Valkey word these two differently inside a script. The script's writes stay; a claim then rests, as if its holder had died.
+  // Inside a script, Redis and Valkey have different words for these two errors. The script's writes stay. A worker ID that was claimed
+  // then rests, as if its holder had died.
   if (/The user executing the script|ACL failure in script/.test(message)) return meanings["NOPERM"];
   if (message.includes("non local key in a cluster node")) return clusterNode;
   if (message.includes("cluster support disabled")) return noCluster;
   if (message.includes("this is Snowlease")) return daemonOfOurs;
   if (/unknown command '?sentinel\b/i.test(message)) return noSentinel;
   if (message.includes("No such master with that name")) return noPrimary;
-  // A script that passes an error on puts a word before it.
+  // A script that passes on an error puts a word before it.
   return meanings[/^(?:ERR )?([A-Z]+)\b/.exec(message)?.[1] ?? ""];
 }

@@ -3,16 +3,16 @@ import { within } from "../deadline.ts";
 import { driverMissing } from "../driver-missing.ts";
 import type { RedisConnection } from "./connection.ts";
 
-/** The used part of redlock 4. */
+/** The part of redlock 4 that this file uses. */
 type Redlock = new (
   clients: readonly unknown[],
   options: { retryCount: number; retryDelay: number; retryJitter: number },
 ) => { lock(resource: string, ttl: number): Promise<{ unlock(): Promise<unknown> }> };
 
 /**
- * Runs `work` while no other process has the same lock. Runs it without the lock, too, where that cannot be had or expires: the lock
- * only spares two processes of a host, which start at once, the same worker ID. `deadline`: of everything, on the monotonic clock, ms;
- * half of the remaining time may go into the wait for the lock.
+ * Runs `work` while no other process has the same lock. If the lock is not available or expires, runs `work` without it. The lock only
+ * keeps two processes of a host, which start at the same time, from trying the same worker ID.
+ * `deadline`: of everything, on the monotonic clock, ms. The wait for the lock takes at most half of the remaining time.
  */
 export async function withLock(
   connection: RedisConnection,
@@ -25,7 +25,7 @@ export async function withLock(
   try {
     await work();
   } finally {
-    // The result does not wait for this; a lock that comes too late is given back, too.
+    // The result does not wait for this. It also gives back a lock that comes too late.
     void taking.then((lock) => lock.unlock()).catch(() => undefined);
   }
 }

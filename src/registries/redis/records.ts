@@ -30,7 +30,7 @@ function recentsOf(fields: AnswerFields): Recents | undefined {
   return from === undefined ? undefined : { from, bytes: bytesOf(fields.get("recent")) };
 }
 
-/** A namespace, from a script's answer. One that is not made yet has the limits that its claimer would get. */
+/** A namespace, from a script's answer. A namespace that does not exist yet has the limits that its claimer would get. */
 export function stateOf(fields: AnswerFields): NamespaceState {
   const [maxWindow, maxClockSkew] = [numberOf(fields, "maxWindow"), numberOf(fields, "maxClockSkew")];
   const id = optionalText(fields, "id");
@@ -51,7 +51,7 @@ export function lossOf(fields: AnswerFields): Lost {
   return { outcome: "lost", reason, ...(isDoubled && { doubt: { from, until } }) };
 }
 
-/** A record as operators see it. Where another program has the worker ID, it is the holder. */
+/** A record as operators see it. If another program has the worker ID, that program is the holder. */
 export function workerOf(fields: AnswerFields, clock: number): WorkerRecord {
   const record = shownRecord(recordOf(fields), clock);
   const use = optionalText(fields, "use");

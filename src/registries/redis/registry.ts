@@ -29,18 +29,18 @@ import { databasesIn, elsewhereError, ownDatabase, placeOf } from "./elsewhere.t
 import { historyRowOf, lossOf, recordOf, stateOf, workerOf } from "./records.ts";
 import { scriptsOn } from "./scripts.ts";
 
-/** Of the keys that `sql/redis/includes/namespace.lua` lists. */
+/** The version of the keys that `sql/redis/includes/namespace.lua` lists. */
 const schemaVersion = 2;
-/** Rows that one script reads or deletes at most: other clients wait meanwhile. */
+/** One script reads or deletes at most this many rows, because other clients wait meanwhile. */
 const page = 500;
-/** The highest number that Java processes of westid take. */
+/** The highest worker ID that Java processes of westid take. */
 const foreignLast = 1023;
-/** Pause between two questions whether the server asks for a password, ms: it may log each wrong one. */
+/** Pause between two checks whether the server asks for a password, ms. The server may log each wrong password. */
 const checkPause = 60_000;
 
 /**
- * A registry in Redis, in the key layout of westid. Each operation is one script and one round trip; the clock is the server's. A server
- * that may have forgotten windows answers QUARANTINE until all of them have passed: `sql/redis/includes/quarantine.lua`. The first
+ * A registry in Redis, in the key layout of westid. Each operation is one script and one round trip. The clock is the server's. A server
+ * that may have forgotten windows answers QUARANTINE until all of these windows have passed: `sql/redis/includes/quarantine.lua`. The first
  * operation connects.
  *
  * @throws SnowleaseError CONFIG_INVALID for impossible settings, DRIVER_MISSING.
@@ -54,7 +54,8 @@ export async function redisRegistry(
   const claim = claimOn(connection, scripts, (request) => registry.release(request));
   const { where, settings } = connection;
   const { maxLag } = settings;
-  // Drawn once, because drawing takes as long as the rest of a renewal here: one server numbers its eras, and no two servers share a connection.
+  // Drawn once, because drawing takes as long as the rest of a renewal here. That is safe: one server numbers its eras, and no two servers
+  // share a connection.
   const mark = eraMark();
   const database = ownDatabase(connection);
   let unguarded = false;
@@ -129,7 +130,7 @@ export async function redisRegistry(
       if (sealed.outcome === "absent") throw noNamespace(namespace);
       if (sealed.outcome === "present") checkEra({ namespace, era }, stateOf(sealed.fields).era);
       const id = optionalText(sealed.fields, "id");
-      // Each script remembers the last use of what it deletes.
+      // Each script stores the last use of the records that it deletes.
       for (let cursor: string | undefined = "0"; cursor !== undefined;) {
         const args = { cursor, limit: page, forget, maxLag, mark: eraMark(), id };
         const { outcome, fields } = await scripts.run("erase", namespace, args);
@@ -165,7 +166,7 @@ export async function redisRegistry(
           nextTurn: request.nextTurn,
           receiptText: request.receipt,
         },
-        // A renewal that no replica confirmed is in force on this server: the holder goes on with its earlier window.
+        // A renewal that no replica confirmed is in force on this server. The holder continues with its earlier window.
         { undo: async () => undefined },
       );
       const { outcome } = answer;
@@ -291,7 +292,7 @@ export async function redisRegistry(
   };
   return registry;
 
-  /** One script each, all sent at once. */
+  /** Sends one script for each pin, all at the same time. */
   async function pinAll(namespace: string, pins: readonly Pin[]): Promise<void> {
     const info = await presentNamespace(registry, namespace);
     const highest = Layout.parse(info.layout).pool.last;
@@ -314,7 +315,7 @@ export async function redisRegistry(
   }
 }
 
-/** Waits until all of these have ended, then throws what one threw. */
+/** Waits until all of these have ended. Then throws the first error, if there is one. */
 async function together<Result>(running: readonly Promise<Result>[]): Promise<readonly Result[]> {
   await Promise.allSettled(running);
   return Promise.all(running);
@@ -325,12 +326,12 @@ function turnsArgument({ turn = "", nextTurn = "", sentTurns = [] }: Turns): str
   return ` ${turn} ${nextTurn} ${sentTurns.slice(0, mostSentTurns).join(" ")} `;
 }
 
-/** Logs in again, as the driver did: a server that asks for no password says so, but not to each driver. */
+/** Logs in again, as the driver did. A server that asks for no password reports that, but not to each driver. */
 function passwordCheck({ user = "default", password }: ServerAddress): RedisCommand | undefined {
   return user === "default" && password !== undefined ? ["AUTH", password] : undefined;
 }
 
-/** Whether a server that was sent a password asks for none, so that any does. */
+/** Whether a server that got a password asks for none, and so accepts any password. */
 function isUnguarded(reply: RedisReply | Error | undefined): boolean {
   return reply instanceof Error && /without any password|no password is set/.test(reply.message);
 }
@@ -343,7 +344,7 @@ function evidenceOf(fields: AnswerFields, where: string): string {
     : `Redis ${where} notes a quarantine of it, until ${timeText(until)}`;
 }
 
-/** A Redis that lost everything knows no limits, and waits as long as windows of the assumed limits last: no window may be longer. */
+/** A Redis that lost everything knows no limits. It waits as long as windows of the assumed limits last, so no window may be longer. */
 function checkCaps(limits: Partial<NamespaceLimits>): void {
   for (const name of ["maxWindow", "maxClockSkew"] as const) {
     const [value = 0, most] = [limits[name], assumedLimits[name]];

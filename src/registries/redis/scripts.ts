@@ -11,26 +11,26 @@ import type { RedisCommand, RedisReply } from "./driver.ts";
 import { checkEviction } from "./durability.ts";
 import { isUnknownScript, replyError } from "./errors.ts";
 
-/** What a script takes, under the names that its first lines give to ARGV; an argument is left out where it is undefined. */
+/** The arguments of a script, under the names that its first lines give to ARGV. An argument that is undefined is left out. */
 type ScriptArguments = Readonly<Record<string, string | number | boolean | Uint8Array | undefined>>;
 
 interface RunOptions {
-  /** On the monotonic clock, ms; by default that of an operation which begins now. */
+  /** On the monotonic clock, ms. Default: the deadline of an operation that begins now. */
   readonly deadline?: number;
   /**
-   * Given for a claim or a renewal, which waits for the replicas that `wait` asks for: takes back a grant that too few confirmed. That the
-   * server forgot a claim needs them, too: an old primary, whose data no replica has, proves nothing.
+   * Takes back a grant that too few replicas confirmed. Given for a claim or a renewal, which waits for as many replicas as `wait` asks
+   * for. The answer that the server forgot a claim needs these replicas, too. An old primary whose data no replica has proves nothing.
    */
   readonly undo?: (answer: ScriptAnswer) => Promise<unknown>;
 }
 
 /** The scripts of `sql/redis`, on a server that does not delete records by itself. */
 export interface RedisScripts {
-  /** The beginning of the names of a namespace's keys. */
+  /** The prefix of the keys of a namespace. */
   prefixOf(namespace: string): string;
-  /** Runs a script. @throws SnowleaseError REGISTRY_UNAVAILABLE also where too few replicas confirmed. */
+  /** Runs a script. @throws SnowleaseError REGISTRY_UNAVAILABLE also if too few replicas confirmed. */
   run(name: string, namespace: string, args: ScriptArguments, options?: RunOptions): Promise<ScriptAnswer>;
-  /** The server's clock, what CONFIG GET replies about its persistence and its replicas, and the reply to `login` where one is given. */
+  /** The server's clock, the replies to CONFIG GET about persistence and replicas, and the reply to `login`, if it is given. */
   ping(login?: RedisCommand): Promise<{
     readonly answer: ScriptAnswer;
     readonly config: readonly (RedisReply | Error)[];
@@ -42,7 +42,7 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
   const { where, operationTimeout } = connection;
   const { wait, maxLag } = connection.settings;
   const loaded = new Map<string, ReturnType<typeof readScript>>();
-  // A server that lacks the script is asked twice, and each time has to wait.
+  // A server that lacks the script gets two requests, and waits for replicas at each of them.
   const confirmTime = Math.max(1, Math.floor(operationTimeout / 3));
   let eviction: Promise<void> | undefined;
 
@@ -52,7 +52,7 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     return connection.cluster ? `{${prefix}}` : prefix;
   }
 
-  /** Passes once in the life of a connection. */
+  /** Checks once in the life of a connection. */
   function checkedEviction(deadline: number): Promise<void> {
     eviction ??= checkEviction(connection, deadline).catch((error: unknown) => {
       eviction = undefined;
@@ -61,7 +61,7 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     return eviction;
   }
 
-  /** Runs a script, and commands right behind it over the same connection. */
+  /** Runs a script, then other commands directly after it over the same connection. */
   async function runWith(
     name: string,
     namespace: string,
@@ -74,7 +74,7 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
     const { text, sha, names } = script;
     const list = [1, prefixOf(namespace), ...names.map((each) => argumentOf(args[each]))];
     let replies = await connection.send(deadline, ["EVALSHA", sha, ...list], ...behind);
-    // The server did not run it, so it may get the text.
+    // The server did not run the script, so the registry may send its text.
     if (isUnknownScript(replies[0])) replies = await connection.send(deadline, ["EVAL", text, ...list], ...behind);
     const [reply, ...others] = replies;
     if (reply instanceof Error) throw replyError(reply, where);
@@ -111,8 +111,8 @@ export function scriptsOn(connection: RedisConnection): RedisScripts {
 }
 
 /**
- * Reads a script, with the files that its line `-- include: NAME NAME` names. `given`: the arguments of its first call; the returned
- * names have the order of ARGV.
+ * Reads a script, with the files that its line `-- include: NAME NAME` names. `given`: the arguments of its first call. The returned names
+ * have the order of ARGV.
  */
 function readScript(name: string, given: readonly string[]) {
   const own = readSql(`redis/${name}.lua`);
@@ -130,7 +130,10 @@ function readScript(name: string, given: readonly string[]) {
   return { text, sha: createHash("sha1").update(text).digest("hex"), names };
 }
 
-/** A script without the functions that nothing in it calls: each run makes all of them anew, which takes a good part of a short script's time. */
+/**
+ * A script without the functions that nothing in it calls. Each run creates all functions again, which takes a large part of the time of a
+ * short script.
+ */
 function withoutUnused(script: string): string {
   const words = new Map<string, number>();
   for (const [word] of script.matchAll(/\w+/g)) words.set(word, (words.get(word) ?? 0) + 1);
@@ -140,7 +143,7 @@ function withoutUnused(script: string): string {
   return rest === script ? script : withoutUnused(rest);
 }
 
-/** Whether it tells a holder that the server forgot its claim. */
+/** Whether the answer says to a holder that the server forgot its claim. */
 function isForgotten(answer: ScriptAnswer): boolean {
   return answer.outcome === "lost" && textOf(answer.fields, "reason") === "forgotten";
 }
@@ -167,12 +170,12 @@ function quarantineError({ fields }: ScriptAnswer, namespace: string, where: str
     proved: `has no ${named}, and a holder proves that it had one: it may have forgotten windows`,
     unknown: `holds nothing of ${named}: it is new, or Redis has forgotten it and windows that it granted`,
   };
-  // The forgotten windows may reach as far, so no clock shortens a quarantine.
+  // The forgotten windows may reach as far as the quarantine, so no clock shortens it.
   const lasts =
     retryAfterMs <= longest
       ? `nothing is granted or renewed for ${lengthText(retryAfterMs)}, until such windows have passed.`
       : `nothing is granted or renewed until its clock shows ${timeText(until)}. It shows ${timeText(clock)}, which is ${lengthText(retryAfterMs)} earlier, and a quarantine lasts ${lengthText(longest)}: its clock was ahead when the quarantine began, or is behind now. Set it right if it is behind.`;
-  // No operator ends it, and no clock that is wrong made it long.
+  // No operator can end this quarantine, and no wrong clock made it long.
   const removed = `removed ${named} for an operator, and windows that it granted may still be used; nothing is granted in one of this name for ${lengthText(retryAfterMs)}. Wait until ${timeText(until)}, or use another namespace.`;
   const usual = `${causes[found] ?? causes["here"]}; ${lasts} ${waysOut(refusal, found === "unknown")}`;
   const message = `Redis ${where} ${found === "removed" || found === "remade" ? removed : usual}`;

@@ -11,7 +11,7 @@ import {
   truth,
 } from "../url-parameters.ts";
 
-/** What only a Redis registry has: parameters of its URL, and what the path says. */
+/** The settings of a Redis registry: parameters of its URL, and the parts of its path. */
 export interface RedisSettings extends ClientTls {
   readonly wait: number;
   readonly beside: "westid" | undefined;
@@ -36,7 +36,7 @@ export const parameters: StoreParameters<RedisValues> = {
   wait: integer(0, 100, { default: "0", meaning: "Replicas that have to confirm each claim and renewal." }),
   beside,
   maxLag: time("0", "1h", {
-    // What `min-replicas-max-lag` lets an old primary do.
+    // How long `min-replicas-max-lag` lets an old primary take writes.
     default: "12s",
     meaning: "How long an old primary may go on after another was promoted.",
   }),

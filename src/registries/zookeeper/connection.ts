@@ -11,23 +11,23 @@ import { firstPause, nextPause } from "../backoff.ts";
 import { TooLate, within } from "../deadline.ts";
 
 /**
- * How long a try to connect waits for an answer at first, ms: a server that is just starting may take a connection and never answer on it. Each time
- * that is too short, the next try waits twice as long.
+ * How long a try to connect waits for an answer at first, ms. A server that is just starting may accept a connection and never answer on
+ * it. After each try that was too short, the next one waits twice as long.
  */
 const firstPatience = 2000;
 
-/** A connection to an ensemble. It opens at the first call, and is kept as long as its session can live. */
+/** A connection to an ensemble. It opens at the first call, and stays open as long as its session can live. */
 export interface ZooKeeperConnection {
-  /** For messages: no password. */
+  /** For messages, without a password. */
   readonly where: string;
-  /** Deadline of one operation, connecting included, ms. */
+  /** Deadline of one operation, including the connection, ms. */
   readonly operationTimeout: number;
-  /** The deadline of an operation that begins now: on the monotonic clock, ms. */
+  /** The deadline of an operation that begins now, on the monotonic clock, ms. */
   deadline(): number;
   /**
-   * Waits for a connection, and lets the calls of one attempt all go over that one. Versions of nodes are counted, so that they come again
-   * where an older copy is put back under the ensemble. That ends each connection: what is written over one goes by what was read over the
-   * same one.
+   * Waits for a connection, and sends all calls of one attempt over it. The versions of nodes are counters, so they come again if an
+   * operator puts an older copy under the ensemble. Such a restore ends each connection. So a write depends only on reads over the same
+   * connection.
    * @throws Unanswered when the connection ended before the answer, Beaten when it ended between two exchanges, SnowleaseError when no
    * answer came in time.
    */
@@ -45,17 +45,17 @@ export async function openConnection(
   const { sessionTimeout } = settings;
   const where = whereOf(servers);
   const login = user === undefined ? undefined : `${user}:${password ?? ""}`;
-  /** The server to try next; the first one by lot. */
+  /** The server to try next. The first one is random. */
   let turn = Math.floor(Math.random() * servers.length);
   let wire: Wire | undefined;
   let connecting: Promise<void> | undefined;
   let session: SessionKey | undefined;
   let sessionNumber = 0;
   let heard = -Infinity;
-  /** Why the last try to connect failed; a `ReplyError` where the server refuses this client. */
+  /** Why the last try to connect failed; a `ReplyError` if the server refused this client. */
   let said: unknown;
   const disagreement = (): SnowleaseError | undefined => tlsError(`ZooKeeper ${where}`, said);
-  /** The same once each server was tried. */
+  /** The same, after this client has tried each server. */
   const lastingFailure = (): SnowleaseError | undefined => (connecting === undefined ? disagreement() : undefined);
   let asking = 0;
   let closed = false;
@@ -70,7 +70,7 @@ export async function openConnection(
     let patience = firstPatience;
     for (let pause = firstPause; ; pause = nextPause(pause)) {
       for (let tries = 0; tries < servers.length; tries++) {
-        // No call waits, and no session is left to keep.
+        // No call is waiting, and there is no session left to keep.
         if (closed || (asking === 0 && monotonic(systemClock) > heard + sessionTimeout)) return;
         const began = monotonic(systemClock);
         if ((await tryOne(Math.min(share, patience))) || said instanceof ReplyError) return;
@@ -147,7 +147,7 @@ export async function openConnection(
           if (!used.isConnected) throw new Beaten("the connection ended behind what was read");
           const began = monotonic(systemClock);
           const left = deadline - began;
-          // A process that was stopped sends nothing that was decided long ago.
+          // A process that was stopped must not send an old decision.
           if (left <= 0) throw slowError(where, operationTimeout);
           const answers = calls(used.calls(sessionNumber));
           const lost = used.ended.then((error): never => {
@@ -156,7 +156,7 @@ export async function openConnection(
           return within(left, Promise.race([answers, lost])).catch((error: unknown) => {
             if (error instanceof ReplyError) throw replyError(error, where, login !== undefined);
             if (!(error instanceof TooLate)) throw error;
-            // A call that had little time left proves nothing about the connection, on which other calls may wait.
+            // A call that had little time left proves nothing about the connection. Other calls may wait on it.
             const isShort = left < operationTimeout / 2;
             if (used.heard > (isShort ? deadline - operationTimeout : began)) throw slowError(where, operationTimeout);
             if (!isShort) used.end(new Error("no answer"));

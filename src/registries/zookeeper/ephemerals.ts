@@ -3,29 +3,29 @@ import type { ZooKeeperConnection } from "./connection.ts";
 import type { Done } from "./transaction.ts";
 
 /*
- * An ephemeral node says that the session of a holder lives. Without it a claim may end early; a window never does. Of several below one
- * record, the right ones have the token of the record. A client removes one whose window has passed: a daemon's session outlives the
- * holders that it claims for.
+ * An ephemeral node shows that the session of a holder lives. Without this node, a claim may end early, but a window never does. If a
+ * record has several, the right ones have the token of the record. A client removes a node whose window has passed, because the session of
+ * a daemon outlives the holders that it claims for.
  */
 
-/** How long after a failure a client tries once more to remove a node, ms. */
+/** How long after a failure a client tries again to remove a node, ms. */
 const retryPause = 5000;
-/** Longest delay that a timer honours, ms. */
+/** The longest delay that a timer supports, ms. */
 const longestTimer = 2_147_483_647;
 
 /** An ephemeral node that this client made. */
 interface OwnNode {
   readonly path: string;
-  /** Removes it. */
+  /** The timer that removes the node. */
   readonly end: NodeJS.Timeout;
-  /** Whether it is known to be there. */
+  /** Whether this client knows that the node exists. */
   readonly there: boolean;
 }
 
 /** The ephemeral nodes that this client made, and that its session keeps. */
 export class OwnEphemerals {
   readonly #connection: ZooKeeperConnection;
-  /** By the beginnings of their paths. */
+  /** By the beginning of the path. */
   readonly #nodes = new Map<string, OwnNode>();
   #session = 0;
   #closed = false;
@@ -34,17 +34,17 @@ export class OwnEphemerals {
     this.#connection = connection;
   }
 
-  /** The path of the node that this session has at the beginning of a path; undefined where it is not known to have one. */
+  /** The path of the node that this session has at the beginning of a path; undefined if this client does not know of one. */
   at(session: number, begin: string): string | undefined {
     const node = this.#nodes.get(begin);
     return session === this.#session && node?.there === true ? node.path : undefined;
   }
 
-  /** Notes the node of a claim that was stored with this `until`. `clock`: the registry's, at that time. */
+  /** Notes the node of a claim that was stored with this `until`. `clock`: the registry's clock at that time. */
   note({ session, ephemeral }: Done, begin: string, { until }: Stored, clock: number): void {
     if (this.#session !== session) this.#clear();
     this.#session = session;
-    // Where its time came in between, the next renewal creates it again.
+    // If this client has removed the node meanwhile, the next renewal creates it again.
     const path = ephemeral ?? this.at(session, begin);
     if (path !== undefined) this.#keep(begin, path, { ms: until - clock, there: true });
   }
@@ -73,7 +73,7 @@ export class OwnEphemerals {
       const exchange = await this.#connection.exchanges(this.#connection.deadline());
       await exchange((session) => session.remove(path));
     } catch {
-      // Unless a renewal created another one in between.
+      // Tries again, unless a renewal has created another node meanwhile.
       if (!this.#nodes.has(begin)) this.#keep(begin, path, { ms: retryPause, there: false });
     }
   }

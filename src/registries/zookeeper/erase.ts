@@ -8,24 +8,24 @@ import { BeatenAt } from "./transaction.ts";
 
 /*
  * The removal of a sealed namespace. Each transaction expects the node of the namespace as it was read. Children go before their parents,
- * so it takes several. A pin or a release may write in between, and is found: the last transaction deletes all folders, puts the note in
- * the place of the namespace, and fails where a folder has something in it.
+ * so the removal takes several transactions. A pin or a release may write in between. The removal notices this: its last transaction
+ * deletes all folders, puts the note in the place of the namespace, and fails if a folder is not empty.
  */
 
-/** Nodes that are looked at, or deleted, at once: far from the longest request that a server takes. */
+/** How many nodes are read, or deleted, at once. This is far from the longest request that a server accepts. */
 const batch = 250;
 
-/** What is removed. */
+/** The namespace to remove. */
 interface Erasure {
-  /** What proves that the namespace stands. */
+  /** The writes that prove that the namespace stands. */
   readonly stand: readonly Write[];
-  /** Stands under its name from then on. */
+  /** The era that stands under its name after the removal. */
   readonly noted: Era | undefined;
-  /** Until when this part deletes, on the monotonic clock, ms. */
+  /** When this part stops deleting, on the monotonic clock, ms. */
   readonly halt: number;
 }
 
-/** Deletes a part of a namespace, or the last one. @throws BeatenAt where something is in it by then */
+/** Deletes a part of a namespace, or its last part. @throws BeatenAt if another writer has put something into it meanwhile */
 export async function erase(
   exchange: Exchange,
   { root, meta, unpins, folders, mark }: Nodes,
@@ -39,13 +39,16 @@ export async function erase(
     throw new BeatenAt(path);
   }
 
-  /** The server sends any list (110,000 names were tried); one of over 16 MiB (400,000 names) ends the connection. */
+  /**
+   * The names below these nodes. The server sends a list of any length (tested with 110,000 names). A list of over 16 MiB (400,000 names)
+   * ends the connection.
+   */
   async function below(paths: readonly string[]): Promise<readonly string[]> {
     const lists = await exchange((session) => Promise.all(paths.map((path) => session.list(path))));
     return paths.flatMap((path, i) => (lists[i] ?? []).map((name) => `${path}/${name}`));
   }
 
-  /** Deletes what is below these nodes. Returns whether nothing is left there. */
+  /** Deletes all nodes below these nodes. Returns whether none is left. */
   async function empty(paths: readonly string[]): Promise<boolean> {
     for (let at = 0; at < paths.length; at += batch) {
       const found = await below(paths.slice(at, at + batch));
@@ -61,7 +64,7 @@ export async function erase(
 
   const there = await below([root]);
   const own = [...folders, unpins].filter((path) => there.includes(path));
-  // The records first: a release then finds that its claim is gone, not that it has no place for a row.
+  // Deletes the records first. A release then finds that its claim is gone, and not that a row has no place.
   for (const folder of own) if (!(await empty([folder]))) return;
   const marks = (await below([meta])).map(remove);
   if (noted !== undefined) {

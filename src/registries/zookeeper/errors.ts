@@ -13,7 +13,7 @@ export const codes = {
   authFailed: -115,
 } as const;
 
-/** An error that a server, or the driver, answered. */
+/** An error that a server, or the driver, returned. */
 export class ReplyError extends Error {
   readonly code: number;
 
@@ -31,7 +31,7 @@ interface ReplyMeaning {
 
 const rights = "the user needs all rights on its nodes: use its login, or another chroot";
 
-/** The meaning of some codes. With any of them, nothing was written. */
+/** The meaning of some codes. With each of them, the server wrote nothing. */
 const known: Readonly<Record<number, ReplyMeaning>> = {
   [codes.noAuth]: { code: "FORBIDDEN", says: "does not let this user do that", advice: rights },
   [codes.invalidAcl]: { code: "CONFIG_INVALID", says: "does not take ACLs of such a login", advice: "leave it out" },
@@ -41,14 +41,14 @@ const toLogIn = "write USER:PASSWORD@ before its address";
 const anonymous: ReplyMeaning = { code: "UNAUTHORIZED", says: "wants a login", advice: toLogIn };
 const failure: ReplyMeaning = { code: "REGISTRY_UNAVAILABLE", says: "failed", advice: "look at its log" };
 
-/** The error for what a server answered. With a code that is not in the table, the call may have been done. */
+/** The error for a reply of a server. If the code is not in the table, the server may have done the call. */
 export function replyError(cause: ReplyError, where: string, login: boolean): SnowleaseError {
   const isAnonymous = cause.code === codes.noAuth && !login;
   const { code, says, advice } = isAnonymous ? anonymous : (known[cause.code] ?? failure);
   return new SnowleaseError(code, `ZooKeeper ${where} ${says} (${cause.message}); ${advice}.`, {}, { cause });
 }
 
-/** The ensemble did not answer in time. `sent`: the operation may have been done. `more`: what else to look at. */
+/** The error if the ensemble did not answer in time. `sent`: the operation may have been done. `more`: what else to check. */
 export function silentError(
   where: string,
   timeout: number,
@@ -65,7 +65,7 @@ export function silentError(
   );
 }
 
-/** The ensemble answers, but has not answered all that an operation asked. */
+/** The error if the ensemble answers, but has not answered all calls of an operation. */
 export function slowError(where: string, timeout: number): SnowleaseError {
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",
@@ -73,7 +73,7 @@ export function slowError(where: string, timeout: number): SnowleaseError {
   );
 }
 
-/** A node holds something that this registry did not write. */
+/** The error for a node with a value that this registry did not write. */
 export function foreignNode(path: string, what: string): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -81,7 +81,7 @@ export function foreignNode(path: string, what: string): SnowleaseError {
   );
 }
 
-/** An operator deleted a node that each write expects. */
+/** The error if an operator deleted a node that each write expects. */
 export function missingNode(path: string): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",
@@ -89,7 +89,7 @@ export function missingNode(path: string): SnowleaseError {
   );
 }
 
-/** Another version of Snowlease wrote the node. */
+/** The error for a node that another version of Snowlease wrote. */
 export function otherSchema(path: string, stored: number, known: number): SnowleaseError {
   return new SnowleaseError(
     "SCHEMA_INCOMPATIBLE",

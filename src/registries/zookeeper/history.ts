@@ -3,10 +3,10 @@ import type { Nodes } from "./nodes.ts";
 import type { ZooKeeperReader } from "./reader.ts";
 import type { Exchange } from "./session.ts";
 
-/** Rows that are deleted at once. */
+/** How many rows are deleted at once. */
 const batch = 100;
 
-/** Deletes the rows of a worker ID whose window ended before a time, but for that of its last claim. Returns how many. */
+/** Deletes the rows of a worker ID whose window ended before a time, except the row of its last claim. Returns how many rows it deleted. */
 export async function pruneRows(
   exchange: Exchange,
   reader: ZooKeeperReader,
@@ -23,7 +23,7 @@ export async function pruneRows(
     old.push(...part.rows.filter((row) => row.until < before).map((row) => row.fence));
     next = part.next;
   }
-  // The oldest first: where this is interrupted, it leaves no gap.
+  // Deletes the oldest rows first, so that an interruption leaves no gap.
   const paths = old.toReversed().map((each) => nodes.row(workerId, each));
   for (let at = 0; at < paths.length; at += batch) {
     await exchange((session) => Promise.all(paths.slice(at, at + batch).map((path) => session.remove(path))));

@@ -9,8 +9,8 @@ import type { Standing } from "../engine/port.ts";
  *     /snowlease/.clock                             written to for the leader's clock; no namespace can have this name
  *     /snowlease/NAMESPACE/meta                     id, layout, limits, schema version, era: each write expects its version. Without a
  *                                                   layout: the era that is noted for a namespace which does not exist
- *                         /meta/MARK                of what stands there: each write expects it, since versions begin again
- *                         /unpins                   written to with each record that is deleted: with the next one, versions begin again
+ *                         /meta/MARK                the mark of what stands there: each write expects it, because versions begin again
+ *                         /unpins                   each deletion of a record writes it: the next record's versions begin again
  *                         /state/SLOT/ID            the record of a worker ID
  *                         /state/SLOT/ID/TOKEN-SEQUENCE   ephemeral: its holder's session lives
  *                         /idle/SLOT/UNTIL-ID       a worker ID that is not pinned, by the end of its window
@@ -18,12 +18,13 @@ import type { Standing } from "../engine/port.ts";
  *                         /host/HOST/ID             a worker ID that is not pinned, and whose last holder ran on this host
  *                         /token/TOKEN              the worker ID that this token holds
  *                         /history/SLOT/ID/FENCE    a claim that has ended
- *                         /next/FIRST-LAST          of this pool, numbers below this one had a record: a search begins here
+ *                         /next/FIRST-LAST          in this pool, worker IDs below this number had a record: a search begins here
  *
- * TOKEN, HOST and ADDRESS are hashes. The token itself is not stored. A SLOT is 1,000 numbers: a server sends a list as a whole.
+ * TOKEN, HOST and ADDRESS are hashes. The token itself is not stored. A SLOT has 1,000 worker IDs, because a server sends a list as a
+ * whole.
  */
 
-/** The numbers of a slot. */
+/** How many worker IDs a slot has. */
 export const slotSize = 1000;
 
 /** The slot of a worker ID. */
@@ -36,7 +37,7 @@ export function slotsIn({ first, last }: PoolBounds): readonly number[] {
   return Array.from({ length: slotOf(last) - slotOf(first) + 1 }, (_, i) => slotOf(first) + i);
 }
 
-/** Where a worker ID stands in an index. */
+/** The place of a worker ID in an index. */
 export interface IndexPlace {
   readonly workerId: number;
   /** The end of its window, Unix ms. */
@@ -48,7 +49,7 @@ export class Nodes {
   readonly namespace: string;
   readonly root: string;
   readonly meta: string;
-  /** Written to with each record that is deleted. */
+  /** Each deletion of a record writes to this node. */
   readonly unpins: string;
   /** The parents of all other nodes. */
   readonly folders: readonly string[];
@@ -69,20 +70,20 @@ export class Nodes {
   readonly owner = (ip: string): string => `${this.root}/owner/${hashOf(ip)}`;
   readonly host = (host: string): string => `${this.root}/host/${hashOf(host)}`;
   readonly token = (token: string): string => `${this.root}/token/${token}`;
-  /** The beginning of the path of an ephemeral node; the server adds the sequence. */
+  /** The beginning of the path of an ephemeral node. The server adds the sequence. */
   readonly live = (workerId: number, token: string): string => `${this.state(workerId)}/${token}-`;
   /** The parent of the history rows of a worker ID. */
   readonly rows = (workerId: number): string => `${this.root}/history/${slotOf(workerId)}/${padded(workerId)}`;
   readonly row = (workerId: number, fence: number): string => `${this.rows(workerId)}/${padded(fence)}`;
   readonly next = ({ first, last }: PoolBounds): string => `${this.root}/next/${first}-${last}`;
 
-  /** The node of what stands under the name, and of nothing else that ever did. */
+  /** The node that marks what stands under the name. Nothing else that ever stood there has this node. */
   readonly mark = ({ made, noted }: Standing): string | undefined => {
     const name = made?.info.id ?? noted?.era;
     return name === undefined ? undefined : `${this.meta}/${name}`;
   };
 
-  /** Whether a node only holds others. Such nodes lie at most two below the namespace. */
+  /** Whether a node only holds other nodes. Such nodes are at most two levels below the namespace. */
   readonly isFolder = (path: string): boolean => {
     const depth = path.split("/").length - this.root.split("/").length;
     return (
@@ -108,21 +109,21 @@ function padded(number: number): string {
   return String(number).padStart(10, "0");
 }
 
-/** The number in a node's name; undefined for a name that Snowlease did not give. */
+/** The number in a node's name; undefined for a name that Snowlease did not write. */
 export function numberOf(name: string): number | undefined {
   const number = Number(name);
   return /^\d{10,16}$/.test(name) && padded(number) === name ? number : undefined;
 }
 
-/** The place in a node's name; undefined for a name that Snowlease did not give. */
+/** The place in a node's name; undefined for a name that Snowlease did not write. */
 export function placeOf(name: string): IndexPlace | undefined {
   if (!/^\d{16}-\d{10,16}$/.test(name)) return undefined;
   return { until: Number(name.slice(0, 16)), workerId: Number(name.slice(17)) };
 }
 
 /**
- * The token in the name of an ephemeral node: the hash of the holder's; undefined for a name that Snowlease did not give. It ends in a signed
- * counter of 32 bits, padded to ten characters: 2,147,483,647 is followed by -2147483648, and so on up to -000000001.
+ * The token in the name of an ephemeral node: the hash of the holder's token; undefined for a name that Snowlease did not write. The name
+ * ends in a signed counter of 32 bits, padded to ten characters. After 2,147,483,647 come -2147483648, and so on up to -000000001.
  */
 export function tokenIn(name: string): string | undefined {
   const [, token] = /^([0-9a-f]{32})-(?:\d{10,19}|-\d{9,18})$/.exec(name) ?? [];

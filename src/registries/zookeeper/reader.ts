@@ -14,20 +14,23 @@ import { otherSchema } from "./errors.ts";
 import { jsonBytes, readNumber, readRecord, readRow, readStanding, schemaVersion, type StoredNode } from "./records.ts";
 import type { Node, Write, ZooKeeperSession } from "./session.ts";
 
-/** A pool of so few slots is read as a whole. In a larger one a search begins where the last one ended, and looks at so many slots by lot. */
+/**
+ * If a pool has at most `fewSlots` slots, a claim reads it as a whole. In a larger pool, a search begins where the last one ended, and
+ * looks at `sampled` random slots.
+ */
 const [fewSlots, sampled] = [2, 4];
-/** Slots that are listed at once, and slots whose records are counted at once. */
+/** How many slots are listed at once, and of how many slots the records are counted at once. */
 const [listedTogether, countedTogether] = [16, 1000];
-/** Of so few numbers of a host a claim reads all records. */
+/** If a host has at most this many worker IDs, a claim reads all their records. */
 const fewOwn = 16;
-/** How many used numbers a search passes before it moves the place where the next one begins. */
+/** A search that passes this many used worker IDs moves the place where the next search begins. */
 const longestPassed = 32;
-/** Of the places in many slots so many stay in mind: the oldest. */
+/** How many places a search over many slots keeps: the oldest ones. */
 const mostPlaces = 1000;
-/** Records, and rows of history, that are read at once. */
+/** How many records, and rows of history, are read at once. */
 const [recordPage, rowPage] = [200, 100];
 
-/** What stands under the name, as its node has it. */
+/** What stands under the name of a namespace, as its node has it. */
 export interface Beginning {
   readonly standing: Standing;
   /** The leader's clock, Unix ms. */
@@ -39,20 +42,20 @@ export interface Beginning {
 interface ReaderOptions {
   /** How often other writers were faster. */
   readonly races: number;
-  /** Among how many equally good worker IDs to choose by lot. */
+  /** A claim chooses one of this many equally good worker IDs at random. */
   readonly spread: number;
   readonly kind: OperationKind;
-  /** Whether this client has made, over this session, the ephemeral node whose path begins so. */
+  /** Whether this client created, in this session, the ephemeral node whose path has this beginning. */
   readonly owns: (session: ZooKeeperSession, begin: string) => boolean;
   /** Writes the node of the clock. Returns the leader's time of that write, Unix ms. */
   readonly touch: (session: ZooKeeperSession) => Promise<number>;
 }
 
-/** A pool that is read as a whole. */
+/** A pool that the reader has read as a whole. */
 interface WholePool {
   /** Its worker IDs that are not pinned. */
   readonly places: readonly IndexPlace[];
-  /** Its numbers without a record, in ascending order. */
+  /** Its worker IDs without a record, in ascending order. */
   readonly unused: readonly number[];
 }
 
@@ -62,14 +65,14 @@ export class ZooKeeperReader implements StoreReader {
   readonly rows: Map<Stored, StoredNode> = new Map();
   /** The nodes of tokens that were read. */
   readonly tokens: Map<string, Node> = new Map();
-  /** The nodes of the sessions of holders: of those that a record was read with, as it was read. */
+  /** The nodes of the holder's sessions, for each record that was read together with them. */
   readonly sessions: Map<Stored, readonly string[]> = new Map();
-  /** The node that is written to with each record that is deleted. It is read before each record without a claim. */
+  /** The node that each deletion of a record writes to. It is read before each record without a claim. */
   unpins: { readonly node: Node | undefined } | undefined;
   #unpinsRead: Promise<void> | undefined;
   /** Folders that do not exist. */
   readonly missing: Set<string> = new Set();
-  /** The next search for an unused number shall begin elsewhere: stored with the claim. */
+  /** The writes that move the place where the next search for an unused worker ID begins. The claim sends them along. */
   #next: readonly Write[] = [];
   readonly #nodes: Nodes;
   readonly #options: ReaderOptions;
@@ -77,7 +80,7 @@ export class ZooKeeperReader implements StoreReader {
   #begun: Promise<Beginning> | undefined;
   readonly #records = new Map<number, Promise<Stored | undefined>>();
   #whole: Promise<WholePool> | undefined;
-  /** What is known of all numbers of the pool: that none is unused, and the oldest records. */
+  /** What this reader knows about all worker IDs of the pool: that none is unused, and the oldest records. */
   #isFull = false;
   #oldest: readonly Stored[] | undefined;
   #own: Promise<readonly Stored[]> | undefined;
@@ -87,7 +90,7 @@ export class ZooKeeperReader implements StoreReader {
     this.#options = options;
   }
 
-  /** What stands under the name: as it was read first, in the session that all further reads use. */
+  /** What stands under the name of the namespace, as this attempt read it first, in the session that all further reads use. */
   begin(session: ZooKeeperSession): Promise<Beginning> {
     this.#open = session;
     this.#begun ??= this.#begin();
@@ -98,7 +101,7 @@ export class ZooKeeperReader implements StoreReader {
     const { meta } = this.#nodes;
     const { kind, touch } = this.#options;
     const isWatched = kind === "claim" || kind === "write" || kind === "once";
-    // Behind that write, no read is older.
+    // No read after that write shows an older state.
     const [clock, node] = await together([
       touch(this.#session),
       this.#session.get(meta),
@@ -113,7 +116,7 @@ export class ZooKeeperReader implements StoreReader {
     return this.#unpinsRead;
   }
 
-  /** Version 1 noted an era in a node of its own. */
+  /** Version 1 of the schema noted an era in a node of its own. */
   async #refuseOlder(): Promise<void> {
     const path = `${this.#nodes.root}/era`;
     if ((await this.#session.get(path)) !== undefined) throw otherSchema(path, 1, schemaVersion);
@@ -145,7 +148,7 @@ export class ZooKeeperReader implements StoreReader {
     return reading;
   }
 
-  /** Of the lowest few one by lot, where other claims reach for them. */
+  /** If other claims compete for the lowest worker IDs, chooses one of the lowest few at random. */
   async firstUnused(pool: PoolBounds, everywhere?: true): Promise<number | undefined> {
     const slots = slotsIn(pool);
     if (everywhere === true) return this.#isFull ? undefined : this.#overlooked(slots, pool);
@@ -166,7 +169,7 @@ export class ZooKeeperReader implements StoreReader {
     return this.#oneOf(unused);
   }
 
-  /** What a claim has to know of a pool of few slots. */
+  /** What a claim needs to know about a pool of few slots. */
   #readWhole(pool: PoolBounds): Promise<WholePool> {
     this.#whole ??= this.#listWhole(pool);
     return this.#whole;
@@ -181,13 +184,17 @@ export class ZooKeeperReader implements StoreReader {
     ]);
     const places = lists.flat().flatMap((name) => placeOf(name) ?? []);
     const used = new Set(places.map(({ workerId }) => workerId));
-    // A record that is pinned has no place among these. One that an operator deleted by hand has one still: together they look like none.
+    // A pinned record is counted, but not listed. A record that an operator deleted by hand is listed, but not counted. One of each hides
+    // the other, so after a race the claim lists the records themselves.
     const isAll = this.#options.races === 0 && slots.every((_, i) => lists[i]?.length === counts[i]);
     const unused = isAll ? numbersIn(pool).filter((id) => !used.has(id)) : await this.#unusedIn(slots, pool);
     return { places: places.filter(({ workerId }) => isIn(pool, workerId)), unused };
   }
 
-  /** An unused number of the whole pool. A search begins behind one whose record an operator deleted since, or took a pin from. */
+  /**
+   * An unused worker ID anywhere in the pool. The usual search overlooks a worker ID if an operator has since deleted its record or removed
+   * its pin.
+   */
   async #overlooked(slots: readonly number[], pool: PoolBounds): Promise<number | undefined> {
     const { states, next: nextOf } = this.#nodes;
     if (slots.length <= fewSlots) return this.#oneOf(await this.#unusedIn(slots, pool));
@@ -205,7 +212,7 @@ export class ZooKeeperReader implements StoreReader {
       }
     }
     if (next !== undefined && hintOf(next) > pool.last) return undefined;
-    // A claim that finds nothing commits nothing.
+    // A claim that finds nothing commits nothing, so this sends the write itself.
     this.#beginAt(pool, pool.last + 1, next === undefined);
     const { node } = await this.begin(this.#session);
     const expected: Write = { op: "check", path: this.#nodes.meta, version: node?.version };
@@ -213,7 +220,7 @@ export class ZooKeeperReader implements StoreReader {
     return undefined;
   }
 
-  /** The numbers of these slots without a record, in ascending order. */
+  /** The worker IDs of these slots without a record, in ascending order. */
   async #unusedIn(slots: readonly number[], pool: PoolBounds): Promise<readonly number[]> {
     const lists = await together(slots.map((slot) => this.#list(this.#nodes.states(slot))));
     return slots.flatMap((slot, i) => {
@@ -222,7 +229,7 @@ export class ZooKeeperReader implements StoreReader {
     });
   }
 
-  /** One of the first few, by lot. */
+  /** One of the first few, at random. */
   #oneOf(numbers: readonly number[]): number | undefined {
     const some = numbers.slice(0, this.#options.spread);
     return some[Math.floor(Math.random() * some.length)];
@@ -235,12 +242,12 @@ export class ZooKeeperReader implements StoreReader {
     this.#next = isNew ? [folder, { op: "create", path, data }] : [{ op: "set", path, data, version: -1 }];
   }
 
-  /** Stores where the next search shall begin, if the namespace stands. */
+  /** Stores where the next search begins, if the namespace still stands. */
   storeNext(session: ZooKeeperSession, expected: readonly Write[]): readonly Promise<unknown>[] {
     return this.#next.map((write) => session.commit([...expected, write]));
   }
 
-  /** Of a large pool the oldest of some slots by lot. */
+  /** In a large pool, the oldest of some random slots. */
   async oldest(pool: PoolBounds, limit: number, everywhere?: true): Promise<readonly Stored[]> {
     if (everywhere === true && this.#oldest !== undefined) return this.#oldest;
     const all = slotsIn(pool);
@@ -266,7 +273,7 @@ export class ZooKeeperReader implements StoreReader {
     return found.flat();
   }
 
-  /** One whose window has passed, where these places say so. Where other claims reach for them, by lot. */
+  /** A record whose window has passed, among these places. If other claims compete for them, a random one. */
   async #firstOver(places: readonly IndexPlace[]): Promise<Stored | undefined> {
     const { spread } = this.#options;
     const first = [...shuffled(places.slice(0, spread)), ...places.slice(spread)];
@@ -296,7 +303,7 @@ export class ZooKeeperReader implements StoreReader {
     return records.filter(({ pinned, holder }) => pinned === undefined && holder?.host === host).toSorted(byAge);
   }
 
-  /** All of them; or the oldest and the newest in some slots. */
+  /** All worker IDs of a host, or the oldest and the newest in some slots. */
   async #idsOfHost(pool: PoolBounds, host: string): Promise<readonly number[]> {
     const names = await this.#list(this.#nodes.host(host));
     const ids = names.flatMap((name) => numberOf(name) ?? []).filter((id) => isIn(pool, id));
@@ -331,12 +338,12 @@ export class ZooKeeperReader implements StoreReader {
   }
 
   /**
-   * Fences mostly rise by one, so rows are found by their names: a list of them may be long. They are listed only where none is found so:
-   * they were pruned, an operator deleted some, or the fence jumped.
+   * Fences mostly rise by one, so this reads rows by their names. A list of all rows may be long. This lists them only if it finds no row
+   * by name: they were pruned, an operator deleted some, or the fence jumped.
    */
   async ended(workerId: number, before: number, limit: number): Promise<Part<HistoryRow>> {
     const { fence: last = 0, token } = (await this.byId(workerId)) ?? {};
-    // A claim that goes on has no row, or got it behind that read.
+    // A claim that goes on has no row, or got its row after that read.
     const newest = token === undefined ? last : last - 1;
     for (let fence = Math.min(before - 1, newest); fence > 0;) {
       const most = Math.min(limit, rowPage, fence);
@@ -350,7 +357,7 @@ export class ZooKeeperReader implements StoreReader {
     return { rows: [], next: undefined };
   }
 
-  /** The highest fence of a row below this one; 0 where there is none. */
+  /** The highest fence of a row below this one; 0 if there is none. */
   async highestRow(workerId: number, before: number = Infinity): Promise<number> {
     const fences = (await this.#list(this.#nodes.rows(workerId))).map((name) => numberOf(name) ?? 0);
     return Math.max(0, ...fences.filter((fence) => fence < before));
@@ -374,14 +381,17 @@ export class ZooKeeperReader implements StoreReader {
     return places.filter(({ workerId }) => isIn(pool, workerId));
   }
 
-  /** Whether a window has passed by the clock of each claimer that is admitted. */
+  /** Reports whether a window has passed by the clock of every claimer that the registry admits. */
   async #passed(): Promise<(place: IndexPlace) => boolean> {
     const { standing, clock } = await this.begin(this.#session);
     const skew = standing.made?.info.maxClockSkew ?? Infinity;
     return ({ until }) => until <= clock - skew;
   }
 
-  /** The records at the first of these places. A place that does not fit its record hides none: an operator deleted that by hand. */
+  /**
+   * The records at the first of these places. A place that does not match its record does not hide other records. Such places stay if an
+   * operator deletes records by hand.
+   */
   async #recordsAt(
     places: readonly IndexPlace[],
     limit: number,
@@ -397,7 +407,7 @@ export class ZooKeeperReader implements StoreReader {
     return [...fits, ...others].slice(0, limit);
   }
 
-  /** These records, without those that Snowlease did not write: a claim by number, or a list, reports them. */
+  /** These records, except those that Snowlease did not write. A claim of such a worker ID, or a list, reports them. */
   async #readable(ids: readonly number[]): Promise<readonly Stored[]> {
     const read = async (id: number): Promise<Stored | undefined> => {
       try {
@@ -410,10 +420,10 @@ export class ZooKeeperReader implements StoreReader {
     return (await together(ids.map(read))).filter((record) => record !== undefined);
   }
 
-  /** `shows`: whether to see the sessions of its holder. */
+  /** `shows`: whether to list the sessions of its holder. */
   async #record(workerId: number, shows: boolean): Promise<Stored | undefined> {
     const path = this.#nodes.state(workerId);
-    // The session behind the record: one that began in between must not look as if it had ended.
+    // Lists the sessions after the record. A session that began between the two reads must not look as if it had ended.
     const [node, listed] = await together([this.#session.get(path), shows ? this.#session.list(path) : undefined]);
     if (node === undefined) return undefined;
     const row = readRecord(node, path, workerId);
@@ -423,7 +433,7 @@ export class ZooKeeperReader implements StoreReader {
       return this.#record(workerId, shows);
     }
     this.rows.set(record, row);
-    // A client knows of its own node.
+    // A client knows its own node without a list.
     const isOwn =
       record.token !== undefined && this.#options.owns(this.#session, this.#nodes.live(workerId, record.token));
     const isShared = this.#options.kind === "release" && node.children > (isOwn ? 1 : 0);
@@ -439,7 +449,7 @@ export class ZooKeeperReader implements StoreReader {
   }
 }
 
-/** The numbers of a slot that belong to a pool. */
+/** The worker IDs of a slot that belong to a pool. */
 function numbersOf(slot: number, { first, last }: PoolBounds): readonly number[] {
   return numbersIn({ first: Math.max(first, slot * slotSize), last: Math.min(last, (slot + 1) * slotSize - 1) });
 }
@@ -448,7 +458,7 @@ function numbersIn({ first, last }: PoolBounds): readonly number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
 }
 
-/** Slots from one to another: a few at first, then more and more at once. */
+/** The slots from one to another: one at first, then more and more at once. */
 function* widening(first: number, last: number): Generator<readonly number[], void, undefined> {
   for (
     let [slot, width] = [first, 1];
@@ -459,13 +469,13 @@ function* widening(first: number, last: number): Generator<readonly number[], vo
   }
 }
 
-/** Where a search shall begin. It is only a hint: what somebody else wrote there counts for nothing. */
+/** Where a search begins. This is only a hint: a value that is not an integer counts as 0. */
 function hintOf(node: Node): number {
   const hint = Number(new TextDecoder().decode(node.data));
   return Number.isSafeInteger(hint) ? hint : 0;
 }
 
-/** A few, by lot. */
+/** Some random slots. */
 function sample(slots: readonly number[]): readonly number[] {
   const few = Array.from({ length: sampled }, () => slots[Math.floor(Math.random() * slots.length)] ?? 0);
   return [...new Set(few)];

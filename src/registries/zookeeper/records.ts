@@ -14,7 +14,7 @@ import {
 import type { Node } from "./session.ts";
 import { foreignNode, otherSchema } from "./errors.ts";
 
-/** The version of the nodes: of their paths, and of their data. A field that older versions may ignore, but keep, does not change it. */
+/** The version of the nodes: of their paths and their data. A new field does not change it if older versions may ignore it, but keep it. */
 export const schemaVersion = 2;
 
 const version = z.object({ schema: z.int() });
@@ -30,8 +30,8 @@ export interface StoredNode {
 }
 
 /**
- * What stands under a name. `before`: a node in whose place it is put, and which holds the same kind: fields of it that this version does not
- * know are kept.
+ * The stored form of what stands under a name. `before`: the node of the same kind that this one replaces. Its fields that this version
+ * does not know stay.
  */
 export function standingBytes({ made, noted }: Standing, before?: Node): Uint8Array {
   const unknown = before && (readJson(before, "meta") as StoredJson);
@@ -50,12 +50,12 @@ export function readStanding(node: Node, path: string): Standing {
   return { made: { info, era: { era, quarantineEnd, opensAt }, receiptKey } };
 }
 
-/** `before`: the record in whose place it is put. */
+/** `before`: the record that this one replaces. */
 export function recordBytes(stored: Stored, before?: StoredNode): Uint8Array {
   return jsonBytes(recordJson(stored, before));
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for what is not the record of this worker ID */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a node that is not the record of this worker ID */
 export function readRecord(node: Node, path: string, workerId: number): StoredNode {
   const json = readJson(node, path);
   const fields = checked(recordFields, json, path);

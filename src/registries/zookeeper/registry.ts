@@ -23,7 +23,7 @@ const durability =
 
 /**
  * A registry in ZooKeeper: `zooKeeperStore`.
- * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
+ * @throws SnowleaseError CONFIG_INVALID for impossible settings, DRIVER_MISSING.
  */
 export async function zooKeeperRegistry(
   address: ServerAddress,
@@ -33,11 +33,11 @@ export async function zooKeeperRegistry(
 }
 
 /**
- * A store in ZooKeeper. A claim takes two to four round trips, any other operation mostly two. It connects at the first operation.
+ * A store in ZooKeeper. A claim takes two to four round trips, any other operation mostly two. The first operation connects.
  *
- * The clock is the leader's: each operation begins with a write to one node, and the leader's time of this write is the time of the
- * operation. Because of this write, the reads behind it see everything that was acknowledged before. A new leader with another clock
- * is a step of the registry's clock: it only decides how soon a number is used again.
+ * The clock is the leader's. Each operation begins with a write to one node. The leader's time of this write is the time of the operation.
+ * Because of this write, the reads after it see everything that was acknowledged before. If a new leader has another clock, the registry's
+ * clock makes a step. This only decides how soon a worker ID is used again.
  *
  * @throws SnowleaseError as `zooKeeperRegistry`.
  */
@@ -50,7 +50,7 @@ export async function zooKeeperStore(
   const { where } = connection;
   const ephemerals = new OwnEphemerals(connection);
   const title = `ZooKeeper ${where}`;
-  /** The node above all namespaces, and the one that each operation writes for the clock. */
+  /** The node above all namespaces, and the node that each operation writes for the clock. */
   const base = `${settings.chroot}/snowlease`;
   const clockNode = `${base}/.clock`;
 
@@ -59,7 +59,7 @@ export async function zooKeeperStore(
     const found = await session.touch(clockNode);
     if (found !== undefined) return found;
     const [, , made] = await together([session.create(base), session.create(clockNode), session.touch(clockNode)]);
-    // What was read meanwhile may be older.
+    // Reads that were sent meanwhile may show an older state.
     if (made !== undefined) throw new Changed("the node of the clock was made");
     throw configInvalid(
       `${title} has no node \`${settings.chroot}\`, which the registry URL names: create it, or correct the URL.`,
@@ -72,7 +72,7 @@ export async function zooKeeperStore(
     namespace: string,
     how: Pick<AttemptOptions, "kind" | "races" | "spread"> = { kind: "read", races: 0, spread: 1 },
   ): ZooKeeperReader => new ZooKeeperReader(nodesOf(namespace), { ...how, owns, touch });
-  /** An operation of the store itself. */
+  /** Runs an operation of the store itself. */
   const run = <Answer>(work: (exchange: Exchange) => Promise<Answer>): Promise<Answer> =>
     operate(store, { repeatable: true }, async ({ deadline }) => work(await connection.exchanges(deadline)));
 

@@ -3,7 +3,9 @@ import type { Nodes } from "./nodes.ts";
 import { readStanding } from "./records.ts";
 import type { Exchange, Write } from "./session.ts";
 
-/** Sends what a claim and a renewal write, in a transaction that the server checks and then refuses: none of it ever takes effect. */
+/**
+ * Sends the writes of a claim and a renewal in a transaction that the server checks and then refuses. None of the writes ever takes effect.
+ */
 export async function rehearse(exchange: Exchange, { namespace, root, meta, folders }: Nodes): Promise<void> {
   const name = `rehearsal-${crypto.randomUUID()}`;
   const made = (folder: string): Write => ({ op: "create", path: `${folder}/${name}`, contested: true });
@@ -19,7 +21,7 @@ export async function rehearse(exchange: Exchange, { namespace, root, meta, fold
     const node = record === undefined ? undefined : await session.get(record);
     if (slot !== undefined) writes.push(made(slot));
     if (record !== undefined && node !== undefined) writes.push({ op: "set", path: record, ...node });
-    // One of the nodes a second time: the server always refuses that.
+    // Creates one of the nodes a second time. The server always refuses that.
     await session.commit([...writes, made(root)]);
   });
 }

@@ -1,4 +1,4 @@
-/** A write of a transaction, with what it expects to find. */
+/** A write of a transaction, and what it expects to find. */
 export type Write =
   | {
       readonly op: "create";
@@ -6,7 +6,7 @@ export type Write =
       readonly data?: Uint8Array | undefined;
       /** The node ends with the session, and the server adds a sequence to its name. */
       readonly ephemeral?: true;
-      /** Where the node exists, another writer was faster. Without this, an existing node is as good. */
+      /** If the node exists, another writer was faster. Without this flag, an existing node counts as created. */
       readonly contested?: true;
     }
   | { readonly op: "set"; readonly path: string; readonly data: Uint8Array; readonly version: number }
@@ -14,7 +14,7 @@ export type Write =
   /** Changes nothing: expects this version of the node, or any. */
   | { readonly op: "check"; readonly path: string; readonly version?: number | undefined };
 
-/** What a node holds. */
+/** The content of a node. */
 export interface Node {
   readonly data: Uint8Array;
   readonly version: number;
@@ -25,19 +25,25 @@ export interface Node {
 /** How many children a node has. */
 interface ChildCounts {
   readonly present: number;
-  /** How many there ever were: the number of the next sequential one. */
+  /** How many were ever created. This is the sequence of the next sequential child. */
   readonly created: number;
 }
 
-/** What became of a transaction: the paths that its creations made, by the places of the writes; or the write that did not find what it expected. */
+/**
+ * The result of a transaction: the paths of the created nodes, by the places of the writes, or the place of the write that did not find
+ * what it expected.
+ */
 type Committed =
   | { readonly made: readonly (string | undefined)[]; readonly failed?: undefined; readonly code?: undefined }
-  /** `code`: the server's. */
+  /** `code`: the server's error code. */
   | { readonly failed: number; readonly code: number };
 
-/** Calls over one connection. The server does them in their order: a read sees the writes before it. A missing node is undefined. */
+/**
+ * Calls over one connection. The server runs them in their order, so a read sees the writes before it. The answer for a missing node is
+ * undefined.
+ */
 export interface ZooKeeperSession {
-  /** Tells sessions apart: in a new one, the ephemeral nodes of the one before are gone. */
+  /** Identifies the session. In a new session, the ephemeral nodes of the earlier one are gone. */
   readonly id: number;
   get(path: string): Promise<Node | undefined>;
   /** Names of the children. */
@@ -45,13 +51,13 @@ export interface ZooKeeperSession {
   count(path: string): Promise<ChildCounts | undefined>;
   /** Empties a node. Returns the leader's time of that write, Unix ms. */
   touch(path: string): Promise<number | undefined>;
-  /** False where the node exists, or its parent is missing. */
+  /** False if the node exists, or its parent is missing. */
   create(path: string): Promise<boolean>;
-  /** False where there is no such node, or it has children. */
+  /** False if the node does not exist, or has children. */
   remove(path: string): Promise<boolean>;
   /** All writes or none. */
   commit(writes: readonly Write[]): Promise<Committed>;
 }
 
-/** Makes calls within an operation's deadline. */
+/** Makes calls within the deadline of an operation. */
 export type Exchange = <Answer>(calls: (session: ZooKeeperSession) => Promise<Answer>) => Promise<Answer>;

@@ -2,11 +2,11 @@ import { readTls, type Tls, tlsParameters } from "../client-tls.ts";
 import type { ServerAddress } from "../url.ts";
 import { readParameters, refuse, type StoreParameters, time } from "../url-parameters.ts";
 
-/** What only a ZooKeeper registry has: parameters of its URL, and what the path says. */
+/** The settings of a ZooKeeper registry: parameters of its URL, and its path. */
 export interface ZooKeeperSettings extends Tls {
-  /** Ms. No window ends by it. */
+  /** Ms. It does not limit any window. */
   readonly sessionTimeout: number;
-  /** The node under which all others are made, `/like/this`; empty: the root. */
+  /** The parent of all nodes, `/like/this`; empty: the root. */
   readonly chroot: string;
 }
 

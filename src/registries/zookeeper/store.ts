@@ -13,14 +13,14 @@ import { jsonBytes, recordBytes, standingBytes } from "./records.ts";
 import type { Exchange, Node, Write } from "./session.ts";
 import { BeatenAt, commit } from "./transaction.ts";
 
-/** What an attempt works with. */
+/** The tools of an attempt. */
 interface Tools {
   readonly exchange: Exchange;
   readonly nodes: Nodes;
   readonly reader: ZooKeeperReader;
   readonly ephemerals: OwnEphemerals;
   readonly kind: OperationKind;
-  /** Until when a removal deletes in one part, on the monotonic clock, ms. */
+  /** When a removal stops deleting in this part, on the monotonic clock, ms. */
   readonly halt: number;
 }
 
@@ -43,7 +43,7 @@ export class ZooKeeperAttempt implements Attempt {
         return { standing, clock, found, isGone: reader.isGone };
       });
     } catch (error) {
-      // That the clock was written changes nothing.
+      // Only the clock was written, which changes nothing.
       throw error instanceof Unanswered ? new Unanswered(error.message, { cause: error, wrote: false }) : error;
     }
   }
@@ -52,13 +52,14 @@ export class ZooKeeperAttempt implements Attempt {
     const { exchange, nodes, reader, ephemerals, halt } = this.#tools;
     const { node, clock } = this.#reading;
     const isRemoved = standing.made !== undefined && becomes !== undefined && becomes.made === undefined;
-    // Each operation reads behind a write of its own, so none lags: what only has to stand still was seen to stand.
+    // Each operation reads after a write of its own, so the reads do not lag. If there is nothing to write, they have already shown that
+    // the conditions hold.
     const isNothing = records.every((each) => each.before === each.after && !this.#isUnseen(each));
     if (becomes === undefined && isNothing) return;
     const isNewSlot = records.some(({ workerId }) => reader.missing.has(nodes.states(slotOf(workerId))));
-    // First, so that a number which has a holder by now is not taken for one with somebody else's nodes.
+    // The guard comes first. Otherwise a worker ID that got a holder meanwhile would look like one with another program's nodes.
     const guard = records.some(({ before }) => before?.fence === 0) ? [this.#guard(records)] : [];
-    // Where an operator deleted what guards them, all earlier decisions fail.
+    // If an operator deleted the guard's node, all earlier decisions must fail.
     const isAnew = guard.some(({ op }) => op === "create");
     const stand = this.#stand(standing, isRemoved ? undefined : becomes, isAnew);
     const isMade = standing.made === undefined && becomes?.made !== undefined;
@@ -73,10 +74,10 @@ export class ZooKeeperAttempt implements Attempt {
       const done = await commit(exchange, nodes, {
         stand,
         writes,
-        // Who makes a namespace may do more than those who lease from it.
+        // A user that makes a namespace may have more rights than the users that lease from it.
         folders: isMade ? nodes.folders : [],
         isMissing: (folder) => isNewSlot || reader.missing.has(folder) || (node === undefined && folder === nodes.root),
-        // Removed only where this was the last worker ID of that host.
+        // The server removes this node only if the host has no other worker ID.
         also: (session) => [
           ...reader.storeNext(
             session,
@@ -102,7 +103,7 @@ export class ZooKeeperAttempt implements Attempt {
     }
   }
 
-  /** Where the mark is gone of what stands as it was read, an operator deleted it. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
+  /** If the mark is gone, but the namespace is as it was read, an operator deleted the mark. @throws SnowleaseError SCHEMA_INCOMPATIBLE */
   async #checkMark(mark: string): Promise<void> {
     const { exchange, nodes } = this.#tools;
     const [present, marked] = await exchange((session) => together([session.get(nodes.meta), session.get(mark)]));
@@ -117,7 +118,7 @@ export class ZooKeeperAttempt implements Attempt {
     return this.#begun;
   }
 
-  /** Whether the one who asks is the holder: it keeps the node of its session. */
+  /** Whether the holder makes this request. The holder keeps the node of its session. */
   get #isOfHolder(): boolean {
     return this.#tools.kind === "claim" || this.#tools.kind === "renew";
   }
@@ -129,7 +130,9 @@ export class ZooKeeperAttempt implements Attempt {
     return ephemerals.at(this.#reading.session, nodes.live(workerId, after.token)) === undefined;
   }
 
-  /** The writes that prove what stands under the name, or change it. `isSet`: others have to read it again. */
+  /**
+   * The writes that prove what stands under the name, or change it. `isSet`: writes it again, so that other attempts have to read it again.
+   */
   #stand(standing: Standing, becomes: Standing | undefined, isSet: boolean = false): readonly Write[] {
     const { meta: path } = this.#tools.nodes;
     const { node } = this.#reading;
@@ -150,22 +153,22 @@ export class ZooKeeperAttempt implements Attempt {
   }
 
   /**
-   * Of records without a claim. Only such a record is deleted, and may come again with its version: what was decided before must not be
-   * written then.
+   * The write that guards records without a claim. Only such a record can be deleted, and can come again with the same version. A decision
+   * from before that must not be written then.
    */
   #guard(records: readonly Replacement[]): Write {
     const { unpins: path } = this.#tools.nodes;
     const { unpins } = this.#tools.reader;
     if (unpins === undefined) throw new Error("a record without a claim was read before what guards it");
     const { node } = unpins;
-    // An operator deleted it.
+    // An operator deleted the node.
     if (node === undefined) return { op: "create", path, contested: true };
     const { version } = node;
     const isDeleted = records.some(({ after }) => after === undefined);
     return isDeleted ? { op: "set", path, data: new Uint8Array(), version } : { op: "check", path, version };
   }
 
-  /** The writes that put a record, with the nodes by which claims find it, in the place of the one that was read. */
+  /** The writes that replace the record that was read, together with the nodes by which claims find it. */
   #replace(replacement: Replacement): Write[] {
     const { nodes, reader } = this.#tools;
     const { workerId, before, after, ended } = replacement;
@@ -181,7 +184,7 @@ export class ZooKeeperAttempt implements Attempt {
       else writes.push({ op: "create", path, contested: true }, { op: "remove", path });
     } else if (after === undefined) writes.push({ op: "remove", path, version }, { op: "remove", path: rows });
     else if (version !== undefined) writes.push({ op: "set", path, data: recordBytes(after, row), version });
-    // Where only the parent of its rows exists, an operator deleted the record by hand.
+    // If only the parent of its rows exists, an operator deleted the record by hand.
     else {
       writes.push({ op: "create", path, data: recordBytes(after), contested: true });
       writes.push({ op: "create", path: rows, contested: true });
@@ -194,20 +197,20 @@ export class ZooKeeperAttempt implements Attempt {
     return writes;
   }
 
-  /** The writes of the nodes that show the session of a holder: one for each claim of this client. */
+  /** The writes of the nodes that show the session of a holder. Each claim of this client has one such node. */
   #resession(replacement: Replacement): readonly Write[] {
     const { nodes, reader, ephemerals } = this.#tools;
     const { workerId, before, after } = replacement;
     const isNew = after?.token !== undefined && this.#isUnseen(replacement);
     const isOver = before?.token !== undefined && before.token !== after?.token;
     const own = isOver ? ephemerals.at(this.#reading.session, nodes.live(workerId, before.token)) : undefined;
-    // Where they were listed, those too that were made with an answer that was lost.
+    // If the nodes were listed, this also removes nodes whose creation got no answer.
     const old = isOver ? (reader.sessions.get(before) ?? (own === undefined ? [] : [own])) : [];
     const writes = old.map((path): Write => ({ op: "remove", path }));
     return isNew ? [...writes, { op: "create", path: nodes.live(workerId, after.token), ephemeral: true }] : writes;
   }
 
-  /** The writes of all that names a record: indexes, and its token. */
+  /** The writes of all nodes that point to a record: its indexes and its token. */
   #refile(before: Stored | undefined, after: Stored | undefined): readonly Write[] {
     const { nodes, reader } = this.#tools;
     const [old, present] = [before, after].map((record) => new Set(record && nodes.indexes(record)));
@@ -217,7 +220,7 @@ export class ZooKeeperAttempt implements Attempt {
     if (before?.token === after?.token) return writes;
     if (before?.token !== undefined) writes.push({ op: "remove", path: nodes.token(before.token) });
     if (after?.token !== undefined) {
-      // The same claim may have been sent twice, and take two numbers.
+      // A claim that was sent twice must not take two worker IDs.
       const stale = reader.tokens.get(after.token);
       const [path, data] = [nodes.token(after.token), jsonBytes(after.workerId)];
       if (stale === undefined) writes.push({ op: "create", path, data, contested: true });
@@ -227,8 +230,9 @@ export class ZooKeeperAttempt implements Attempt {
   }
 
   /**
-   * Creates a record where an operator deleted one by hand: its number rests as long as any window of it may be open, and the fence is
-   * above those in its history. What was decided before must not be written then: the version of its node begins again.
+   * Creates a record in the place of one that an operator deleted by hand. The worker ID rests as long as any of its windows may be open.
+   * The fence is higher than those in its history. Earlier decisions must not be written after this, because the version of the node begins
+   * again.
    */
   async #replaceLost(workerId: number, standing: Standing, becomes: Standing | undefined): Promise<void> {
     const { exchange, nodes, reader } = this.#tools;

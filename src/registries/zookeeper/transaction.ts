@@ -4,7 +4,7 @@ import { codes, foreignNode } from "./errors.ts";
 import type { Nodes } from "./nodes.ts";
 import type { Exchange, Write, ZooKeeperSession } from "./session.ts";
 
-/** Another writer was faster: the first write that did not find what it expected. */
+/** Another writer was faster. `path`: of the first write that did not find what it expected. */
 export class BeatenAt extends Beaten {
   readonly path: string | undefined;
 
@@ -14,23 +14,23 @@ export class BeatenAt extends Beaten {
   }
 }
 
-/** How often one commit creates missing folders, or leaves a settled write out, before the operation reads again. */
+/** How often one commit creates missing folders, or leaves out a settled write, before the operation reads again. */
 const mostRepairs = 6;
 
-/** What one transaction writes. */
+/** The writes of one transaction. */
 export interface Multi {
-  /** What proves what stands under the name, or changes it. */
+  /** The writes that prove what stands under the name, or change it. */
   readonly stand: readonly Write[];
   readonly writes: readonly Write[];
-  /** Folders that are created first, besides those of the writes. */
+  /** More folders to create first, in addition to those of the writes. */
   readonly folders?: readonly string[] | undefined;
-  /** Whether a folder is known to be missing: then it is created first. */
+  /** Whether a folder is known to be missing. Such a folder is created first. */
   readonly isMissing?: ((folder: string) => boolean) | undefined;
-  /** Calls that are sent with it. The operation does not depend on them. */
+  /** Calls that are sent along. The operation does not depend on them. */
   readonly also?: ((session: ZooKeeperSession) => readonly Promise<unknown>[]) | undefined;
 }
 
-/** Who wrote, and what. */
+/** The result of a commit. */
 export interface Done {
   /** The number of the session. */
   readonly session: number;
@@ -39,8 +39,8 @@ export interface Done {
 }
 
 /**
- * Commits writes, all or none. Missing parents are created; a write is left out where its node exists, or is gone, already.
- * @throws BeatenAt; SnowleaseError SCHEMA_INCOMPATIBLE where somebody else's node is below one that is removed.
+ * Commits writes, all or none. Creates missing parents. Leaves out a write if its node already exists, or is already gone.
+ * @throws BeatenAt; SnowleaseError SCHEMA_INCOMPATIBLE if another program's node is below a node that this removes.
  */
 export async function commit(
   exchange: Exchange,
@@ -49,7 +49,7 @@ export async function commit(
 ): Promise<Done> {
   const all = [...stand, ...writes];
   const settled = new Set<Write>();
-  // A folder is created only where what stands was seen to stand; the first one, where nothing stood.
+  // A folder is created only if the namespace still stands as it was read. The first folder is created only if nothing stood.
   const expected = stand.filter(({ op }) => op === "check");
   const folders = foldersOf(nodes, all).filter((path) => path !== nodes.root || expected.length === 0);
   let missing: readonly string[] = [...folders.filter(isMissing), ...others];
@@ -65,7 +65,7 @@ export async function commit(
       ]);
       const done = await committed;
       const refused = made.find(({ status }) => status === "rejected");
-      // One that exists is refused as well, to a user who may not make it. Then all others are made.
+      // If the user may not create a folder, the server refuses it even if it exists. All other folders are then created.
       if (done.code === codes.noNode && missing === folders && refused?.status === "rejected") throw refused.reason;
       return { session: calls.id, done };
     });
@@ -80,7 +80,7 @@ export async function commit(
     if (write === undefined || expects || stands) throw new BeatenAt(write?.path);
     if (done.code === codes.notEmpty) throw foreignNode(write.path, "other nodes below it");
     if (write.op === "create" && write.ephemeral !== true && done.code === codes.noNode) {
-      // What is no folder is created together with what lies below it, or not at all.
+      // A parent that is not a folder is created together with its child, or not at all.
       if (!folders.includes(parent)) parents.push({ op: "create", path: parent });
       missing = folders;
     } else if (write.op === "create" && write.contested) throw new BeatenAt(write.path);
@@ -89,7 +89,7 @@ export async function commit(
   throw new BeatenAt(undefined);
 }
 
-/** The folders of what these writes create, parents before children. Of other nodes, only their own writes are made. */
+/** The folders of the nodes that these writes create, parents before children. Other parents are created only by their own writes. */
 function foldersOf({ root, isFolder }: Nodes, writes: readonly Write[]): readonly string[] {
   const found = new Set<string>();
   const add = (path: string): void => {

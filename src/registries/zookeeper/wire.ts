@@ -11,25 +11,25 @@ import { within } from "../deadline.ts";
 import { driverMissing } from "../driver-missing.ts";
 
 /*
- * node-zookeeper-client 1.1.3 and its faults. No other file knows this driver. What this file makes up for:
+ * node-zookeeper-client 1.1.3 and its faults. No other file knows this driver. This file makes up for these:
  *
- * - It does not report a refusal, waits forever for a silent server, and throws where no caller can catch it when a server answers
- *   garbage or an unknown error code. So this file wraps its reader; each connection and each exchange has a deadline; and a
+ * - It does not report a refusal, and waits forever for a silent server. If a server answers garbage or an unknown error code, it throws
+ *   where no caller can catch the error. So this file wraps its reader; each connection and each exchange has a deadline; and a
  *   connection ends when it stays silent for most of the session timeout.
  * - It keeps calls while it is disconnected, and sends them later. So a client of the driver lives for one connection, and never
  *   connects again; the next client takes over the session.
  * - It numbers its requests until a number no longer fits, and fails from then on. So the numbers start again before that.
- * - In a transaction it takes the expected version 0 for "any version". So this file sets the version behind its back.
+ * - In a transaction it takes the expected version 0 for "any version". So this file sets the version in the driver's own data.
  * - Its timers and sockets keep the process alive. So they do that only while a caller waits for an answer.
  * - It has no TLS. So this file opens the socket.
  */
 
-/** The used part of the driver's internals: the version of the package is pinned. */
+/** The part of the driver's internals that this file uses. The version of the package is pinned. */
 interface Manager {
   socket?: Socket;
   /** The number of the next request. */
   xid: number;
-  /** The part of an answer that has arrived. */
+  /** The part of an answer that has arrived so far. */
   pendingBuffer?: Buffer | null;
   setState(state: number): void;
   connect(): void;
@@ -57,22 +57,22 @@ export interface SessionKey {
 
 /** A state of the driver. */
 const connecting = 1;
-/** How long `close` waits for the end of a session, ms: it would end by itself. */
+/** How long `close` waits for the end of a session, ms. The session would also end by itself. */
 const politeEnd = 500;
-/** Requests are numbered from 0 again after this one: a number has 31 bits. */
+/** After this request, the numbers begin at 0 again. A number has 31 bits. */
 const lastRequest = 2 ** 30;
-/** A longer answer ends the connection, bytes. A server's own limit is 1 MiB. */
+/** Longest answer, bytes. A longer one ends the connection. A server's own limit is 1 MiB. */
 const longestReply = 16_777_216;
 
 const { noNode, nodeExists, badVersion, notEmpty } = codes;
 /** The codes for a write that did not find what it expected. */
 const refusals: ReadonlySet<number> = new Set([noNode, nodeExists, badVersion, notEmpty]);
 
-/** One connection, and the client of the driver that lives as long as it. */
+/** One connection, with a client of the driver that lives as long as the connection. */
 export class Wire {
   /** When the server last sent something, on the monotonic clock, ms. */
   heard: number;
-  /** Whether the session has expired that this was to take over. */
+  /** Whether the session that this connection was to take over has expired. */
   expired = false;
   /** Resolves with the reason when the connection ends. */
   readonly ended: Promise<Error>;
@@ -109,7 +109,7 @@ export class Wire {
         this.end(new Error(`it answers garbage: ${error instanceof Error ? error.message : String(error)}`));
       }
     };
-    // The driver would connect again.
+    // Without this, the driver would connect again.
     manager.connect = () => this.end(new Error("the connection ended"));
     this.#opened = new Promise((resolve) => {
       this.#client.on("state", ({ name }) => {
@@ -154,7 +154,7 @@ export class Wire {
     return { sessionId: this.#client.getSessionId(), sessionPassword: this.#client.getSessionPassword() };
   }
 
-  /** Resolves when calls can be made. Rejects where connecting fails, or takes longer than `patience`, ms. */
+  /** Resolves when calls can be made. Rejects if the connection fails, or takes longer than `patience`, ms. */
   async connected(patience: number): Promise<void> {
     const late = setTimeout(() => this.end(new Error("it stays silent")), patience).unref();
     const failed = await Promise.race([this.#opened, this.ended]);
@@ -169,7 +169,7 @@ export class Wire {
     else socket?.unref();
   }
 
-  /** Closes it, also in the middle of a call. Repeatable; the first reason stays. */
+  /** Closes the connection, also during a call. May be called again; the first reason stays. */
   end(error: Error): void {
     if (this.#over) return;
     this.#over = true;
@@ -178,7 +178,7 @@ export class Wire {
     this.#client.connectionManager.socket?.destroy();
   }
 
-  /** Closes it together with its session. */
+  /** Closes the connection together with its session. */
   async close(): Promise<void> {
     if (this.isConnected) {
       this.#client.close();
@@ -262,7 +262,7 @@ export class Wire {
   }
 }
 
-/** A call of the driver as a promise; undefined where the server answers with one of these codes. */
+/** A call of the driver as a promise; undefined if the server answers with one of these codes. */
 function call<Value extends readonly unknown[]>(
   send: (done: Callback<Value>) => void,
   ...known: readonly number[]
@@ -276,7 +276,7 @@ function call<Value extends readonly unknown[]>(
   });
 }
 
-/** A write of the driver as a promise; false where the server answers with one of these codes. */
+/** A write of the driver as a promise; false if the server answers with one of these codes. */
 async function succeeds(send: (done: Callback<unknown[]>) => void, ...known: readonly number[]): Promise<boolean> {
   return (await call(send, ...known)) !== undefined;
 }
