@@ -9,8 +9,8 @@ export interface AtomicStore extends StoreRest {
    * Runs one step on the contents of a name. Nothing else, in this process or another one, changes these contents between the step's reads
    * and its commit. The code is synchronous, and the store excludes others, or runs the code again if another step was faster. Resolves to
    * the result of the code once everything is durable: the changes of this step, and the changes of other steps that it read. If the code
-   * throws, or the write fails, later steps see no change either. `writes`: whether the step may change anything. A step that may not still
-   * sees each acknowledged change.
+   * throws, or the write fails, later steps see no change either. `writes`: whether the step may change anything. A step that only
+   * reads also sees each acknowledged change.
    */
   atomically<Answer>(namespace: string, writes: boolean, work: (step: AtomicStep) => Answer): Promise<Answer>;
 }

@@ -16,7 +16,7 @@ export interface GuardedRegistry extends Registry {
  * other do not meet again.
  */
 const [leastPause, addedPause] = [50, 100];
-/** How often a grant waits 1 ms for the next ms of the clock. */
+/** How often at most a grant waits 1 ms for the next ms of the clock. */
 const mostWaits = 10;
 
 /**
