@@ -1,10 +1,10 @@
--- The rows that Java processes look at. Ours have a marker in the place of an address; Snowlease never changes other rows.
+-- The rows that Java processes look at. Our rows contain a marker instead of an address. Snowlease never changes other rows.
 
 -- name: get
 SELECT worker_id, pid, ip, hostname FROM {assign} WHERE worker_id = :worker_id;
 
 -- name: numbers
--- The numbers of a pool that are taken, from one on.
+-- The worker IDs of a pool that are taken, from one worker ID upwards.
 SELECT worker_id FROM {assign}
 WHERE worker_id BETWEEN :first AND :last
 ORDER BY worker_id
@@ -22,17 +22,17 @@ WHERE worker_id = :worker_id AND pid = :old_pid AND ip = :old_ip AND hostname = 
 DELETE FROM {assign} WHERE worker_id = :worker_id AND pid = :pid AND ip = :ip AND hostname = :hostname;
 
 -- name: erase
--- One batch of our rows, also those whose record was lost.
+-- One batch of our rows, even if their record was lost.
 DELETE FROM {assign} WHERE worker_id IN (
   SELECT worker_id FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id {limit}
 );
 
 -- name: any-foreign
--- A row where another program has taken a number.
+-- A row if another program has taken a worker ID.
 SELECT name FROM {meta} WHERE name = 'schema' AND EXISTS (SELECT 1 FROM {assign} WHERE ip NOT LIKE 'lease@%');
 
 -- name: note-foreigners
--- A record for each number of a span that another program has taken, so that claims need not look at it again.
+-- A record for each worker ID of a span that another program has taken, so that claims need not look at it again.
 INSERT INTO {window} (
   worker_id, version, filed_under, fence, from_ms, until_ms, seen_clock, clean, known_from_ms
 )

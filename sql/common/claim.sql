@@ -1,5 +1,5 @@
--- What a claim looks at before it decides (src/rule/pool.ts). Each statement reads the first few entries of an index, whatever the
--- number of records: Oracle needs the hints for that, and PostgreSQL reads them as comments. `oldest` reads past entries of other pools.
+-- What a claim looks at before it decides (src/rule/pool.ts). Each statement reads the first few entries of an index, for any count of
+-- records. Oracle needs the hints for that, and PostgreSQL reads them as comments. `oldest` passes over entries of other pools.
 
 -- name: by-token
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -7,7 +7,7 @@ FROM {window} w LEFT JOIN {assign} a ON a.worker_id = w.worker_id
 WHERE w.token = :token;
 
 -- name: numbers
--- The numbers of a pool that have a record, from one on: the first that is missing is the first unused.
+-- The worker IDs of a pool that have a record, from one worker ID upwards. The first missing one is the first unused one.
 SELECT /*+ INDEX_ASC(w {window_key}) */ w.worker_id FROM {window} w
 WHERE w.worker_id BETWEEN :first AND :last
 ORDER BY w.worker_id
@@ -27,7 +27,8 @@ FROM (
 ORDER BY w.until_ms, w.worker_id;
 
 -- name: oldest-in-range
--- Of so few numbers that each record is looked at. By the sum, no index gives the order: those of other numbers may be in front in it.
+-- For so few worker IDs that each record is looked at. Because of the sum, no index gives the order: entries of other worker IDs may come
+-- first in an index.
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
 FROM (
   SELECT /*+ INDEX(f {window_key}) */ f.* FROM {window} f
@@ -54,7 +55,7 @@ ORDER BY w.until_ms DESC, w.worker_id DESC
 {limit};
 
 -- name: left-by-foreigners
--- Numbers that another program had taken and has given back.
+-- Worker IDs that another program had taken and has given back.
 SELECT /*+ INDEX_ASC(w {until_index}) */ w.* FROM {window} w
 WHERE w.filed_under = 'foreign' AND w.worker_id BETWEEN :first AND :last
   AND NOT EXISTS (SELECT 1 FROM {assign} a WHERE a.worker_id = w.worker_id)

@@ -1,4 +1,4 @@
--- A row for each claim that has ended. `history.add` is in the differences: where a record alone was put back, its claim has a row already.
+-- A row for each claim that has ended. `history.add` is in the differences. If a record alone was put back, its claim already has a row.
 
 -- name: supersede
 UPDATE {history} SET newest = 0 WHERE worker_id = :worker_id AND fence = :fence;
@@ -10,7 +10,7 @@ ORDER BY h.fence DESC
 {limit};
 
 -- name: prune
--- One batch. The newest row of a worker ID stays: its index begins with all others, or has only those.
+-- One batch. The newest row of a worker ID stays: the index lists it after all others, or not at all.
 DELETE FROM {history} WHERE (worker_id, fence) IN (
   SELECT worker_id, fence FROM {history}
   WHERE newest = 0 AND until_ms < :before

@@ -1,10 +1,10 @@
--- What is fixed for a namespace and what its operations begin with: era, quarantine, the server's identity and clock.
+-- The fixed properties of a namespace and what its operations read first: era, quarantine, the server's identity and clock.
 
 -- name: read
 SELECT name, value, version, {clock} AS clock, {identity} AS identity FROM {meta};
 
 -- name: there
--- Whether a namespace, or the note of one, is in a table of another place.
+-- Whether a table in another place contains a namespace, or the note of one.
 SELECT name FROM {place} WHERE name IN ('layout', 'era');
 
 -- name: add
@@ -14,7 +14,7 @@ INSERT INTO {meta} (name, value, version) VALUES (:name, :value, :new_version);
 UPDATE {meta} SET value = :value, version = :new_version WHERE name = :name AND version = :version;
 
 -- name: set-era
--- By the era that was read, on the server that it was read from.
+-- Under the condition of the era that was read, and of the server that it was read from.
 UPDATE {meta} SET value = :value, version = :new_version
 WHERE name = 'era' AND value = :present_era AND {identity} = :identity;
 
@@ -23,15 +23,15 @@ WHERE name = 'era' AND value = :present_era AND {identity} = :identity;
 UPDATE {meta} SET version = :new_version WHERE name = 'id' AND value = :id;
 
 -- name: erase
--- All of the namespace. What stays is about the tables.
+-- All rows of the namespace. The remaining row is about the tables.
 DELETE FROM {meta} WHERE name <> 'schema';
 
 -- name: touch
--- Changes nothing that a reader looks at, and needs what a change does: the rights, and a server that takes writes.
+-- Changes nothing that a reader looks at, but needs what a change needs: the rights, and a server that accepts writes.
 UPDATE {meta} SET version = :new_version WHERE name = 'schema';
 
 -- name: used
--- A row where a number was ever claimed, as far as one of the other tables still shows it.
+-- A row if a worker ID was ever claimed, as far as one of the other tables still shows it.
 SELECT name FROM {meta} WHERE name = 'schema' AND (
   EXISTS (SELECT 1 FROM {window} WHERE fence > 0)
   OR EXISTS (SELECT 1 FROM {history})

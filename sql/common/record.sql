@@ -1,6 +1,6 @@
--- The record of one worker ID, read with the row that Java processes see, and written as a whole: src/rule/window.ts decides what it
--- becomes. A write takes effect only on what was read: same version (drawn, not counted: src/registries/sql/version.ts), same server,
--- same era.
+-- The record of one worker ID. It is read together with the row that Java processes see, and written as a whole. src/rule/window.ts decides
+-- what it becomes. A write takes effect only on what was read: same version (drawn, not counted: src/registries/sql/version.ts), same
+-- server, same era.
 
 -- name: get
 SELECT w.*, a.pid AS assign_pid, a.ip AS assign_ip, a.hostname AS assign_hostname
@@ -58,12 +58,12 @@ WHERE worker_id = :worker_id AND version = :version
   AND EXISTS (SELECT 1 FROM {meta} m WHERE m.name = 'era' AND m.value = :present_era);
 
 -- name: in-time
--- Leaves the record as it is, while the clock shows a time before this one. It is asked behind a statement that may have had to wait.
+-- Leaves the record as it is, while the clock shows a time before this one. It runs after a statement that may have had to wait.
 UPDATE {window} SET version = :new_version WHERE worker_id = :worker_id AND {clock} < :before;
 
 -- name: lock-all
--- Waits for every transaction that writes records or their history, also for rows that cannot be seen yet, and keeps others
--- from it until this one ends.
+-- Waits for every transaction that writes records or their history, even for rows that cannot be seen yet, and keeps other transactions
+-- from writing until this one ends.
 LOCK TABLE {window}, {history} IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: last-use
@@ -75,5 +75,5 @@ SELECT MAX(until_ms) AS until_ms, MAX(fence) AS fence FROM {window};
 DELETE FROM {window} WHERE worker_id IN (SELECT worker_id FROM {window} ORDER BY worker_id {limit});
 
 -- name: forget
--- Only a number that was never used.
+-- Only a worker ID that was never used.
 DELETE FROM {window} WHERE worker_id = :worker_id AND version = :version AND fence = 0;

@@ -8,7 +8,7 @@ FROM (
 ORDER BY w.worker_id;
 
 -- name: foreign
--- Numbers of a span that another program has taken and that have no record here.
+-- Worker IDs of a span that another program has taken and that have no record here.
 SELECT a.worker_id, a.pid, a.ip, a.hostname FROM {assign} a
 WHERE a.worker_id > :after AND a.worker_id <= :last
   AND NOT EXISTS (SELECT 1 FROM {window} w WHERE w.worker_id = a.worker_id)

@@ -1,6 +1,6 @@
--- Where this dialect differs from ../common/: the texts of names in braces, and statements. MariaDB makes a temporary table for a
--- SELECT from another SELECT, on its disk because of the columns of text and bytes: so no statement has one. FORCE INDEX makes sure
--- that each statement of a claim reads only the first few entries of an index.
+-- Where this dialect differs from ../common/: the texts of names in braces, and statements. If a SELECT reads from another SELECT, MariaDB
+-- makes a temporary table, and because of the columns of text and bytes it is on disk. So no statement contains a nested SELECT. FORCE
+-- INDEX makes sure that each statement of a claim reads only the first few entries of an index.
 
 -- name: {clock}
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000
@@ -57,8 +57,8 @@ LIMIT :limit;
 DELETE FROM {assign} WHERE ip LIKE 'lease@%' ORDER BY worker_id LIMIT :limit;
 
 -- name: meta.lock-tables
--- Of MariaDB alone. Nobody else reads or writes them until this session unlocks them, or ends. At once, or not at all: behind one that
--- waits, all others would wait, too.
+-- Only on MariaDB. No other session can read or write the tables until this session unlocks them, or ends. The lock is taken at once or not
+-- at all, because all other sessions would wait after one that waits for it.
 LOCK TABLES {written_tables} NOWAIT;
 
 -- name: meta.drop-tables
@@ -88,7 +88,7 @@ DELETE FROM {history} WHERE newest = 0 AND until_ms < :before ORDER BY until_ms,
 SELECT COUNT(*) AS present FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :table_name;
 
 -- name: meta.schema
--- A database has none.
+-- A MySQL database has no schemas.
 SELECT NULL AS schema_name;
 
 -- name: meta.elsewhere
@@ -100,11 +100,11 @@ ORDER BY 1
 LIMIT 10;
 
 -- name: meta.databases
--- A session sees those that it can: there are no others to connect to.
+-- A session sees all databases that it can, so there are no others to connect to.
 SELECT NULL AS database_name FROM dual WHERE 1 = 0;
 
 -- name: meta.lock
--- One `init` at a time. It goes with the connection, whatever the schema's statements commit.
+-- Only one `init` runs at a time. The lock ends with the connection, whatever the statements of the schema commit.
 SELECT GET_LOCK(CONCAT('snowlease ', :table_name), {lock_timeout}) AS locked;
 
 -- name: meta.unlock
@@ -114,13 +114,13 @@ SELECT RELEASE_LOCK(CONCAT('snowlease ', :table_name)) AS unlocked;
 DELETE FROM {window} ORDER BY worker_id LIMIT :limit;
 
 -- name: record.last-use
--- Waits for each row that was added or written and not committed yet, and reads it then.
+-- Waits for each row that another transaction has added or changed and not committed yet, and then reads the row.
 SELECT MAX(until_ms) AS until_ms, MAX(fence) AS fence FROM {window} FOR UPDATE;
 
 -- name: record.lock-all
--- Locks nothing: LOCK TABLES commits, and takes a right of its own. But a DELETE waits for each row that another transaction
--- has added and not committed yet. In a Galera cluster it does not see those of other nodes: a claim that was on its way
--- before the seal may leave a record, of an era that is over.
+-- Locks nothing, because LOCK TABLES commits, and needs a right of its own. But a DELETE waits for each row that another transaction has
+-- added and not committed yet. In a Galera cluster it does not see those rows of other nodes. So a claim that was on its way before the
+-- seal may leave a record, of an era that is over.
 SELECT 1 AS locked;
 
 -- name: workers.page

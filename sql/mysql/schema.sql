@@ -1,9 +1,11 @@
--- What `snowlease init` runs; `init --print` shows it. Names in braces are this namespace's: src/registries/sql/statements.ts. Each statement may be run again: this database commits each by itself.
+-- `snowlease init` runs these statements, and `init --print` shows them. Names in braces are those of this namespace:
+-- src/registries/sql/statements.ts. Each statement can be repeated, because this database commits each one separately.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
 -- name: 2
--- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
+-- The table as westid makes it, without any further constraint, because its Java processes read any violation as "taken". It has one row
+-- for each worker ID that is taken.
 CREATE TABLE IF NOT EXISTS {assign} (
   worker_id INT NOT NULL,
   pid INT NOT NULL,
@@ -16,12 +18,12 @@ CREATE TABLE IF NOT EXISTS {assign} (
 -- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program.
 CREATE TABLE IF NOT EXISTS {window} (
   worker_id BIGINT NOT NULL,
-  -- Every write draws another one. An operation that decided by an earlier version decides again.
+  -- Every write draws a new version. An operation that decided by an earlier version decides again.
   version BIGINT NOT NULL,
-  -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
+  -- The era in which a holder last wrote the record: `Era.era` in src/rule/era.ts.
   era VARCHAR(64),
-  -- The name under which the indexes list it: `pool`; `foreign` where another program has the number, or it went back to such programs;
-  -- `owner:ADDRESS` while it is pinned for a host. NULL while it is pinned without an owner: no claim looks for it.
+  -- The name under which the indexes list the record. `pool`: for all claims. `foreign`: another program has the worker ID, or it was given
+  -- back to such programs. `owner:ADDRESS`: it is pinned for a host. NULL: it is pinned without an owner, and no claim looks for it.
   filed_under VARCHAR(64),
   fence BIGINT NOT NULL,
   -- A hash of the holder's token.
@@ -33,7 +35,7 @@ CREATE TABLE IF NOT EXISTS {window} (
   seen_clock BIGINT NOT NULL,
   clean SMALLINT NOT NULL,
   known_from_ms BIGINT NOT NULL,
-  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  -- The begin of the claim, if the window begins later than the claim, as after a quarantine.
   began_ms BIGINT,
   checkpoint_timestamp BIGINT,
   checkpoint_sequence BIGINT,
@@ -52,7 +54,7 @@ CREATE TABLE IF NOT EXISTS {window} (
   KEY {host_index} (filed_under, host, until_ms, worker_id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- One row for each claim that has ended. While a claim goes on, its record says everything.
+-- One row for each claim that has ended. A claim that goes on has no row, because its record contains everything.
 CREATE TABLE IF NOT EXISTS {history} (
   worker_id BIGINT NOT NULL,
   fence BIGINT NOT NULL,
@@ -68,12 +70,12 @@ CREATE TABLE IF NOT EXISTS {history} (
   ended_by VARCHAR(16) NOT NULL,
   newest SMALLINT NOT NULL,
   PRIMARY KEY (worker_id, fence),
-  -- What may be pruned comes first in it: the newest row of a worker ID stays.
+  -- Rows that may be pruned come first in this index. The newest row of a worker ID stays.
   KEY {ended_index} (newest, until_ms, worker_id, fence)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; `next:512-1023` for a pool of which
--- many numbers have a record: where the search for an unused one begins.
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine. If many worker IDs of a pool have a
+-- record, `next:512-1023` says where the search for an unused one in this pool begins.
 CREATE TABLE IF NOT EXISTS {meta} (
   name VARCHAR(80) NOT NULL,
   value TEXT NOT NULL,

@@ -1,7 +1,8 @@
 -- Where this dialect differs from ../common/: the texts of names in braces, and statements.
 
 -- name: {clock}
--- Of an instant with its zone, so that no zone of the session matters; a statement asks for it once, however often it is named.
+-- From an instant with its zone, so that the session's zone does not matter. A statement reads the clock only once, even if it names the
+-- clock several times.
 (SELECT
   EXTRACT(DAY FROM c.since) * 86400000 + EXTRACT(HOUR FROM c.since) * 3600000 + EXTRACT(MINUTE FROM c.since) * 60000
     + FLOOR(EXTRACT(SECOND FROM c.since) * 1000)
@@ -11,7 +12,7 @@ FROM (SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) - TIMESTAMP '1970-01-01 00:00:00' AS 
 FETCH FIRST :limit ROWS ONLY
 
 -- name: meta.exists
--- Also where a synonym points to them.
+-- A synonym for the table counts, too.
 SELECT CASE WHEN COUNT(*) > 0 THEN 1 ELSE 0 END AS present
 FROM all_objects
 WHERE object_name = UPPER(:table_name)
@@ -22,7 +23,7 @@ WHERE object_name = UPPER(:table_name)
 SELECT SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') AS schema_name FROM dual;
 
 -- name: meta.elsewhere
--- Where this user may read them.
+-- In the schemas whose tables this user may read.
 SELECT owner AS schema_name, '"' || owner || '".' || object_name AS place
 FROM all_objects
 WHERE object_name = UPPER(:table_name) AND object_type = 'TABLE' AND owner <> SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA')
@@ -30,12 +31,12 @@ ORDER BY 1
 FETCH FIRST 10 ROWS ONLY;
 
 -- name: meta.databases
--- A session sees those that it can: there are no others to connect to.
+-- A session sees all databases that it can, so there are no others to connect to.
 SELECT NULL AS database_name FROM dual WHERE 1 = 0;
 
 -- name: meta.lock
--- Locks nothing: a lock that outlives the commits of the schema's statements takes PL/SQL. Several processes may run each of these
--- statements at once, and again; the last one, which notes the version, takes effect once.
+-- Locks nothing, because a lock that stays after the commits of the schema's statements needs PL/SQL. Several processes may run each of
+-- these statements at once, and again. The last one, which notes the version, takes effect once.
 SELECT 1 AS locked FROM dual;
 
 -- name: meta.unlock

@@ -1,10 +1,12 @@
--- What `snowlease init` runs; `init --print` shows it. Names in braces are this namespace's: src/registries/sql/statements.ts. Each statement may be run again: this database commits each by itself, and what is
--- there already is left as it is. An empty text is none here, so texts that may be empty may be missing.
+-- `snowlease init` runs these statements, and `init --print` shows them. Names in braces are those of this namespace:
+-- src/registries/sql/statements.ts. Each statement can be repeated: this database commits each one separately, and leaves existing things
+-- as they are. An empty text is NULL here, so columns whose text may be empty allow NULL.
 --
 -- Times are Unix ms by this database's clock, unless a name says otherwise.
 
 -- name: 2
--- As westid makes it, and no constraint more: its Java processes read any violation as "taken". One row for each number that is taken.
+-- The table as westid makes it, without any further constraint, because its Java processes read any violation as "taken". It has one row
+-- for each worker ID that is taken.
 CREATE TABLE {assign} (
   worker_id INT NOT NULL,
   pid INT NOT NULL,
@@ -14,16 +16,16 @@ CREATE TABLE {assign} (
   CONSTRAINT {assign_key} PRIMARY KEY (worker_id)
 );
 
--- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program. Labels are of up to 255
--- characters, of which the character set UTF8 counts some twice.
+-- The record of each worker ID that was ever claimed, is pinned, or was once taken by another program. Labels have up to 255 characters.
+-- The character set UTF8 counts some of them twice.
 CREATE TABLE {window} (
   worker_id NUMBER(19) NOT NULL,
-  -- Every write draws another one. An operation that decided by an earlier version decides again.
+  -- Every write draws a new version. An operation that decided by an earlier version decides again.
   version NUMBER(19) NOT NULL,
-  -- In which a holder last wrote it: `Era.era` in src/rule/era.ts.
+  -- The era in which a holder last wrote the record: `Era.era` in src/rule/era.ts.
   era VARCHAR2(64),
-  -- The name under which the indexes list it: `pool`; `foreign` where another program has the number, or it went back to such programs;
-  -- `owner:ADDRESS` while it is pinned for a host. NULL while it is pinned without an owner: no claim looks for it.
+  -- The name under which the indexes list the record. `pool`: for all claims. `foreign`: another program has the worker ID, or it was given
+  -- back to such programs. `owner:ADDRESS`: it is pinned for a host. NULL: it is pinned without an owner, and no claim looks for it.
   filed_under VARCHAR2(64),
   fence NUMBER(19) NOT NULL,
   -- A hash of the holder's token.
@@ -35,7 +37,7 @@ CREATE TABLE {window} (
   seen_clock NUMBER(19) NOT NULL,
   clean NUMBER(5) NOT NULL,
   known_from_ms NUMBER(19) NOT NULL,
-  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  -- The begin of the claim, if the window begins later than the claim, as after a quarantine.
   began_ms NUMBER(19),
   checkpoint_timestamp NUMBER(19),
   checkpoint_sequence NUMBER(19),
@@ -57,7 +59,7 @@ CREATE INDEX {until_index} ON {window} (filed_under, until_ms, worker_id);
 
 CREATE INDEX {host_index} ON {window} (filed_under, host, until_ms, worker_id);
 
--- One row for each claim that has ended. While a claim goes on, its record says everything.
+-- One row for each claim that has ended. A claim that goes on has no row, because its record contains everything.
 CREATE TABLE {history} (
   worker_id NUMBER(19) NOT NULL,
   fence NUMBER(19) NOT NULL,
@@ -75,11 +77,11 @@ CREATE TABLE {history} (
   CONSTRAINT {history_key} PRIMARY KEY (worker_id, fence)
 );
 
--- What may be pruned comes first in it: the newest row of a worker ID stays.
+-- Rows that may be pruned come first in this index. The newest row of a worker ID stays.
 CREATE INDEX {ended_index} ON {history} (newest, until_ms, worker_id, fence);
 
--- The settings of the namespace, its id and key, the server that wrote last, era and quarantine; `next:512-1023` for a pool of which
--- many numbers have a record: where the search for an unused one begins.
+-- The settings of the namespace, its id and key, the server that wrote last, era and quarantine. If many worker IDs of a pool have a
+-- record, `next:512-1023` says where the search for an unused one in this pool begins.
 CREATE TABLE {meta} (
   name VARCHAR2(80) NOT NULL,
   value VARCHAR2(4000) NOT NULL,

@@ -1,16 +1,16 @@
--- A connection, its transactions, and what the server tells of itself.
+-- A connection, its transactions, and what the server says about itself.
 
 -- name: settings
--- Whatever the database and triggers at logon say: compared by linguistic rules, no index is used; and another calendar has other
--- years.
+-- These override the settings of the database and of triggers at logon. A comparison by linguistic rules uses no index, and another
+-- calendar has other years.
 ALTER SESSION SET NLS_COMP = 'BINARY' NLS_SORT = 'BINARY' NLS_CALENDAR = 'GREGORIAN'
 
 -- name: schema
--- In the place of the user's own.
+-- Replaces the user's own schema.
 ALTER SESSION SET CURRENT_SCHEMA = {schema}
 
 -- name: open
--- A standby takes no writes, or forgets them again.
+-- A standby accepts no writes, or loses them again.
 SELECT
   {identity} AS identity,
   SYS_CONTEXT('USERENV', 'DATABASE_ROLE') AS database_role,
@@ -18,15 +18,15 @@ SELECT
 FROM dual;
 
 -- name: commit
--- Whatever COMMIT_LOGGING and COMMIT_WAIT are.
+-- This overrides COMMIT_LOGGING and COMMIT_WAIT.
 COMMIT WRITE IMMEDIATE WAIT
 
 -- name: rollback
 ROLLBACK
 
 -- name: identity
--- An expression, for a user who may read v$database: which database this is, and which life of it. After a failover, a restore or a
--- flashback it is opened with RESETLOGS, and its next life begins. A session stays within one, so it asks once.
+-- An expression, for a user who may read v$database: this database and its incarnation. After a failover, a restore or a flashback, the
+-- database is opened with RESETLOGS, and a new incarnation begins. A session stays within one incarnation, so it asks once.
 (SELECT
   SYS_CONTEXT('USERENV', 'DB_UNIQUE_NAME') || '.' || SYS_CONTEXT('USERENV', 'CON_NAME') || '/' || CAST(d.dbid AS VARCHAR2(40)) || '.'
     || CAST(d.con_dbid AS VARCHAR2(40)) || '.' || CAST(d."RESETLOGS_CHANGE#" AS VARCHAR2(40)) || '.'
@@ -34,11 +34,11 @@ ROLLBACK
 FROM "V$DATABASE" d)
 
 -- name: identity-in-part
--- The same for other users: every database of a Data Guard has a name of its own.
+-- The same for other users. Every database of a Data Guard has its own name.
 SYS_CONTEXT('USERENV', 'DB_UNIQUE_NAME') || '.' || SYS_CONTEXT('USERENV', 'CON_NAME') || '/'
 
 -- name: touch
--- Without a table the server does not say whether it takes writes; `open` asked whether it is a standby.
+-- Without a table, the server does not say whether it accepts writes. `open` asked whether it is a standby.
 SELECT {clock} AS clock FROM dual;
 
 -- name: durability

@@ -10,7 +10,7 @@ LIMIT :limit
 SELECT count(*)::int AS present FROM pg_catalog.pg_class WHERE oid = to_regclass(:table_name);
 
 -- name: meta.schema
--- With the tables, or the one in which they would be made.
+-- The schema with the tables, or the one in which they would be made.
 SELECT coalesce(
   (SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.oid = to_regclass(:table_name)),
@@ -18,7 +18,7 @@ SELECT coalesce(
 )::text AS schema_name;
 
 -- name: meta.elsewhere
--- Also those whose tables this user may not read.
+-- This includes schemas whose tables this user may not read.
 SELECT n.nspname::text AS schema_name, format('%I.%I', n.nspname, c.relname)::text AS place
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relname = :table_name AND c.relkind IN ('r', 'p') AND c.oid IS DISTINCT FROM to_regclass(:own_name)::oid
@@ -26,21 +26,21 @@ ORDER BY 1
 LIMIT 10;
 
 -- name: meta.databases
--- The other ones that this user may connect to.
+-- The other databases that this user may connect to.
 SELECT datname::text AS database_name FROM pg_catalog.pg_database
 WHERE datname <> current_database() AND datallowconn AND NOT datistemplate AND has_database_privilege(oid, 'CONNECT')
 ORDER BY 1
 LIMIT 100;
 
 -- name: meta.lock
--- One `init` at a time; the transaction's end lets the next one go on.
+-- Only one `init` runs at a time. The end of the transaction lets the next one go on.
 SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtext('snowlease'), hashtext(:table_name));
 
 -- name: meta.unlock
 SELECT 1 AS unlocked;
 
 -- name: meta.lock-tables
--- At once, or not at all: behind one that waits, all others would wait, too.
+-- The lock is taken at once or not at all, because all other sessions would wait after one that waits for it.
 LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE NOWAIT;
 
 -- name: meta.drop-tables

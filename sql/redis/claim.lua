@@ -19,10 +19,10 @@ local first = tonumber(ARGV[9]) -- the lowest worker ID of the pool
 local last = tonumber(ARGV[10]) -- the highest worker ID of the pool
 local maxLag = tonumber(ARGV[11]) -- how much longer a quarantine lasts, ms
 local reuse = ARGV[12] -- 'never': only a worker ID that was never claimed
-local continues = ARGV[13] -- '0': the claimer cannot go on behind recents
+local continues = ARGV[13] -- '0': the claimer cannot continue after recents
 local lead = tonumber(ARGV[14]) or 0 -- by how much the claimer can lead its clock, ms; '': 0
 local process = ARGV[15] -- which process claims (redis/processes.ts); '': unknown
-local wanted = tonumber(ARGV[16]) -- the only worker ID that will do; '': any of the pool
+local wanted = tonumber(ARGV[16]) -- the only worker ID that the claim accepts; '': any of the pool
 local preferred = ARGV[17] -- worker IDs to try first, separated by spaces
 local maxWindow = tonumber(ARGV[18]) -- the limit that the caller expects, ms; '': any
 local maxClockSkew = tonumber(ARGV[19]) -- the limit that the caller expects, ms; '': any
@@ -31,27 +31,27 @@ local looks = ARGV[21] -- '1': the caller can look at other processes of its pla
 local gone = ARGV[22] -- claims of this host whose process the caller found dead: N:fence, separated by spaces
 local there = ARGV[23] -- claims of this host whose process the caller found alive
 local mark = ARGV[24] -- random digits, for an era that begins, or to choose a part of the pool
-local id = ARGV[25] -- of a namespace that is made
-local receiptKey = ARGV[26] -- of a namespace that is made
+local id = ARGV[25] -- for a new namespace
+local receiptKey = ARGV[26] -- for a new namespace
 local recall = ARGV[27] -- the receipt of a claim that the caller remembers; '': there is none
 local database = ARGV[28] -- of this connection; '': there are no others
-local part = tonumber(ARGV[29]) -- of the pool, to look at by number; '': the first script of a claim
+local part = tonumber(ARGV[29]) -- the part of the pool to look at by worker ID; '': the first script of a claim
 local left = tonumber(ARGV[30]) -- how many parts to look at, with this one; '' as above
-local freeAt = tonumber(ARGV[31]) -- when the first worker ID comes free of those that earlier scripts looked at; '': there is none
+local freeAt = tonumber(ARGV[31]) -- when the first of the worker IDs that earlier scripts looked at becomes free; '': there is none
 
 -- How many worker IDs a claim looks at, the oldest windows first: `look` in rule/pool.ts.
 local look = 8
--- How many entries of an index a claim reads at most: those of other pools stand between them.
+-- How many entries of an index a claim reads at most. Entries of other pools may be between them.
 local nearby = 256
--- How many numbers of a pool one script reads where that shows too little, and how many such parts a claim looks at.
+-- How many worker IDs of a pool one script reads if the index shows too little, and how many such parts a claim looks at.
 local together, mostParts = 1024, 64
--- When a claim may find more in other parts, ms.
+-- After what time a claim may find more in other parts, ms.
 local again = 200
--- Two requests of one host that overtake each other may differ by so much, ms: `overtaking` in rule/window.ts.
+-- Two requests of one host that overtake each other may differ by this, ms: `overtaking` in rule/window.ts.
 local overtaking = 50
 
 local neverUsed = reuse == 'never'
--- The time that both clocks, the server's and the claimer's, have passed.
+-- The time that both clocks have passed: the server's and the claimer's.
 local passed = math.min(clock, now)
 
 local function inPool(n)
@@ -63,7 +63,7 @@ if elsewhere then
   return elsewhere
 end
 
--- `admitClaim` in rule/verdict.ts. The caller may be wrong about all else, and right about what it remembers.
+-- `admitClaim` in rule/verdict.ts. Even if everything else in the claim is wrong, its recall may be right.
 local _, isDoubtful = checkQuarantine(maxLag, mark, clock)
 local recalled = not isDoubtful and readReceipt(recall)
 if recalled and isForgotten(recalled, load(recalled.workerId)) then
@@ -113,8 +113,8 @@ if repeated then
     if record.turn ~= nil then
       return { 'lost', 'reason', 'cloned' }
     end
-    -- The first answer may be missing because the write did not reach the replicas that it has to reach. WAIT of some servers looks only
-    -- at what its own connection wrote. Where the first answer is still waiting for them, and takes the grant back, this one may stand.
+    -- The first answer may be missing because the write did not reach the required replicas. On some servers, WAIT looks only at writes of
+    -- its own connection. If the first answer still waits for the replicas, and then revokes the grant, this one may stay valid.
     record.repeated = true
     write(record)
     return granted(record)
@@ -122,7 +122,7 @@ if repeated then
 end
 
 local function inherits(record)
-  -- An owner may have used the worker ID without a lease since.
+  -- An owner may have used the worker ID without a lease since then.
   return record.owner == nil and record.clean and record.recentFrom ~= nil and continues ~= '0' and sameEra(record)
 end
 
@@ -144,20 +144,21 @@ local function rollbackOf(record)
   return behind > tolerated and behind or nil
 end
 
--- Such programs may have used a worker ID at any time at which no holder of ours had it.
+-- Such programs may have used a worker ID at any time without a holder of ours.
 if beside == 'westid' then
   noteBeside()
 end
 
--- Records of these worker IDs may have been deleted, and others, too: a quarantine begins. After it they count as unused.
+-- Records of these worker IDs may have been deleted, and other records, too. A quarantine begins. After it, these worker IDs count as
+-- unused.
 local function forgotten(from, to)
   addRange(from, to)
   beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark)
   return inQuarantine()
 end
 
--- The first entries of an index that are of this pool (worker ID, end of its window), the oldest first. Then whether there may be more
--- behind those of other pools.
+-- The first entries of an index that belong to this pool (worker ID, end of its window), the oldest first. The second result is whether
+-- there may be more after those of other pools.
 local function oldest(key)
   local found, from, size = {}, 0, look
   while from < nearby do
@@ -179,10 +180,11 @@ local function oldest(key)
   return found, true
 end
 
--- The same of the numbers from one on, as many as one script reads: all whose window may have passed. Then whether the index lacks some.
+-- The same for the worker IDs from one worker ID upwards, as many as one script reads: all whose window may have passed. The second result
+-- is whether the index lacks some.
 local function byNumber(from)
   local found, isLacking, n, to = {}, false, from, math.min(last, from + together - 1)
-  -- One that was given back may be continued before that by a clock that is ahead.
+  -- A released worker ID may be continued before that time by a claimer whose clock is ahead.
   local latest = math.max(clock, now) + math.max(lead, skew)
   while n <= to do
     local unusedFirst, unusedLast = rangeAt(n)
@@ -228,7 +230,7 @@ local function grant(n, before, rollback)
     expectType('zset', foreignKey)
   end
   local note = later and historyOf(n)
-  -- Java processes count up from 0: of a pool that begins above it, nothing goes back.
+  -- Java processes count up from 0. So a pool that begins above 0 gives nothing back.
   local goBack = {}
   if first == 0 and meta.beside and meta.opensAt <= now - skew then
     local entries, isHidden = oldest(restingKey)
@@ -245,7 +247,7 @@ local function grant(n, before, rollback)
   local ends = math.max(clock, now) + window
   local recentFrom = inherits(past) and past.recentFrom or nil
   if past.owner ~= nil or meta.beside and redis.call('EXISTS', useKey) == 0 then
-    -- Such a window begins later than usual, is as long as any other, and continues nothing.
+    -- Such a window begins later than usual, has the usual length, and continues nothing.
     from = math.max(from, now + skew)
     ends = math.max(ends, now + skew + window)
     recentFrom = nil
@@ -309,7 +311,7 @@ if wanted ~= nil then
   end
   local foreign = foreignUse(wanted, record)
   if foreign then
-    -- Where its window has not passed, nothing may look as if it were another program's alone.
+    -- If the window has not passed, the worker ID must not look as if only another program had it.
     if record == nil or isFree(record) then
       noteForeign(wanted, record)
     else
@@ -328,7 +330,7 @@ end
 
 -- The record with the newest window of this host, which shows whether the host's clock was set back.
 local function newestOfHost()
-  -- Another one than the last entry only where the host leases from several pools.
+  -- This is not the last entry only if the host leases from several pools.
   for from = 0, 1 do
     for _, text in ipairs(read('ZREVRANGE', hostKey(host), from, from * nearby)) do
       local n = tonumber(text)
@@ -392,7 +394,7 @@ if not neverUsed then
     local n = entry[1]
     local record = available(n)
     if record ~= nil then
-      -- A process of the caller's place that did not give back is dead, or only cut off: then it may still renew.
+      -- A process of the caller's place that did not release is either dead, or only cut off. If it is cut off, it may still renew.
       local here = record.token and record.process and own and string.sub(record.process, 1, #own) == own
       if not here or isNamed(gone, record) then
         return grant(n, record, rollback)
@@ -409,12 +411,12 @@ if not neverUsed then
   end
 end
 
--- The last range has no end, so `unused` is empty only where its key was deleted. Then records may have been deleted, too.
+-- The last range has no end, so `unused` is empty only if its key was deleted. Then records may also have been deleted.
 if meta.layout ~= nil and rangeAt(0) == nil then
   return forgotten(0, highest)
 end
 
--- The lowest worker ID that was never used. One that another program has is put aside when a claim first meets it.
+-- The lowest worker ID that was never used. When a claim first meets a worker ID of another program, it files it as foreign.
 while true do
   local from = meta.layout == nil and 0 or rangeAt(first)
   if from == nil or from > last then
@@ -438,7 +440,7 @@ if neverUsed then
   return { 'exhausted', 'first', first, 'last', last, 'clock', now }
 end
 
--- The grant of the first of these that is free; nil where none is. Then whether it took others out of the index.
+-- Grants the first of these that is free. Nil if none is free. The second result is whether it removed others from the index.
 local function firstFree(entries)
   local met, looked = false, 0
   for _, entry in ipairs(entries) do
@@ -454,7 +456,7 @@ local function firstFree(entries)
       looked = looked + 1
       freeAt = math.min(freeAt or highest, record['until'])
     elseif looked < look then
-      -- Its record was deleted by hand.
+      -- Its record was deleted manually.
       redis.call('ZREM', restingKey, n)
       met = true
     end
@@ -472,7 +474,8 @@ for _ = 1, part == nil and look or 0 do
   end
 end
 
--- Those of other pools hide some; or the index lacks some, as where they are pinned or foreign, or where it was deleted by hand.
+-- Entries of other pools hide some worker IDs. Or the index lacks some, because they are pinned or foreign, or because it was deleted
+-- manually.
 local size = last - first + 1
 if not answer and (part ~= nil or isHidden or #entries < math.min(look, size) or read('ZCARD', restingKey) < size) then
   local parts = math.ceil(size / together)
@@ -492,14 +495,14 @@ if met then
   freeAt = math.min(freeAt or highest, now + again)
 end
 if left ~= nil and left > 0 then
-  -- Other clients are served in between.
+  -- Between two such scripts, the server serves other clients.
   return listed({ 'further', 'part', part, 'left', left }, { freeAt = freeAt })
 end
 if stalled ~= nil then
   return grant(stalled.workerId, stalled, rollback)
 end
 
--- Worker IDs that other programs have left since, a few with each claim.
+-- Worker IDs that other programs have left, a few in each claim.
 if meta.beside then
   for _, text in ipairs(read('ZRANGE', foreignKey, 0, 63)) do
     local n = tonumber(text)
@@ -509,7 +512,7 @@ if meta.beside then
         return grant(n, record, rollback)
       end
     end
-    -- Those of other pools move to the end, too; otherwise they would hide the others.
+    -- Worker IDs of other pools also move to the end. Otherwise they would hide the rest.
     redis.call('ZADD', foreignKey, now, text)
   end
 end

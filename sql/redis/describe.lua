@@ -1,4 +1,4 @@
--- Reads what is fixed for a namespace.
+-- Reads the fixed properties of a namespace.
 --
 -- answers: found info | absent | quarantine until clock era quarantineEnd maxClockSkew namespace
 -- include: namespace quarantine
@@ -6,7 +6,7 @@
 -- KEYS[1]: the prefix of the namespace's keys
 
 if meta.layout == nil then
-  -- A namespace that was removed is known not to exist.
+  -- A removed namespace is known not to exist.
   if now < meta.opensAt and meta.proved ~= 'removed' then
     return inQuarantine()
   end

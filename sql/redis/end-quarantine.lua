@@ -1,10 +1,10 @@
--- Ends a quarantine on an operator's word: `openedEra` in rule/era.ts.
+-- Ends a quarantine by an operator's decision: `openedEra` in rule/era.ts.
 --
 -- answers: present info (changed only where its era is the wanted one; without a layout where only a quarantine is noted) | absent
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys
-local era = ARGV[1] -- the one whose quarantine ends
+local era = ARGV[1] -- the era whose quarantine ends
 
 if meta.layout == nil and now >= meta.opensAt then
   return { 'absent' }

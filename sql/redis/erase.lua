@@ -2,8 +2,8 @@
 -- names any more. Behind the last of them it deletes what is fixed for the namespace, and notes its era: `removedEra`
 -- in rule/removal.ts.
 --
--- The worker IDs that it has deleted are unused again, in one range that begins at 0. So it knows where to go on, and
--- finds a worker ID that was pinned meanwhile. No claim gets one, because the namespace stays sealed.
+-- The deleted worker IDs are unused again, in one range that begins at 0. So the script knows where to go on, and finds a worker ID that
+-- was pinned meanwhile. No claim gets one, because the namespace stays sealed.
 --
 -- answers: more next (the cursor to go on at) | removed | absent | opened info (it is not as it was sealed)
 -- include: namespace quarantine records marks unused pins
@@ -14,17 +14,17 @@ local limit = tonumber(ARGV[2]) -- how many worker IDs at most
 local forget = ARGV[3] -- '1': no note stays
 local maxLag = tonumber(ARGV[4]) -- how much longer a quarantine lasts, ms
 local mark = ARGV[5] -- random digits for an era that begins
-local id = ARGV[6] -- of the namespace that is removed
+local id = ARGV[6] -- of the removed namespace
 
--- How many claims of the history go at once: other clients wait meanwhile.
+-- How many claims of the history are deleted at once. Other clients wait meanwhile.
 local mostClaims = 5000
 local prunable = prefix .. 'prunable'
 
--- One of its name that was made since is another one.
+-- A later namespace of the same name is another one.
 if meta.layout == nil or (meta.id or '') ~= id then
   return { 'absent' }
 end
--- Where this server may have forgotten windows, an era begins that lasts long enough for them, and is sealed, too.
+-- If this server may have forgotten windows, an era begins that lasts long enough for them, and is sealed, too.
 checkQuarantine(maxLag, mark)
 if meta.opensAt ~= neverOpens then
   return { 'opened', info() }
@@ -34,8 +34,8 @@ local function historyKey(n)
   return prefix .. 'history:' .. n
 end
 
--- The worker IDs to delete now. Then how many unused ranges lie between and behind them, and the first worker ID above
--- all that. Then how many claims to delete of that one, whose history is too long to go as a whole.
+-- The worker IDs to delete now. Then how many unused ranges are between and after them, and the first worker ID above all these. Then how
+-- many claims of that worker ID to delete, if its history is too long to be deleted at once.
 local function lowest()
   local found, below, n, left = {}, 0, 0, mostClaims
   local ranges = read('ZRANGEBYSCORE', unusedKey, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
@@ -54,7 +54,7 @@ local function lowest()
     end
     n, below = math.max(n, last + 1), below + 1
   end
-  -- The last range has no end, so where it is missing it was deleted by hand. Records there are found among the keys.
+  -- The last range has no end. So if it is missing, it was deleted manually. The records there are found among the keys.
   return found, below, #ranges > 2 * limit and n or highest + 1, 0
 end
 
@@ -74,9 +74,9 @@ local function expectErase(n)
   end
 end
 
--- Takes back what shows a holder's worker ID as taken to programs without windows. Where such programs were ever seen,
--- a mark stays until no clock can show a time in its window, and then goes by itself: they would make the same IDs as
--- a holder that does not know of the removal yet.
+-- Deletes the mark that shows programs without windows that a holder's worker ID is taken. If such programs were ever seen, a mark stays
+-- until no clock can show a time in its window, and then expires by itself. Otherwise these programs would make the same IDs as a holder
+-- that does not know of the removal yet.
 local function eraseMark(record)
   local _, own = foreignUse(record.workerId, record)
   local key, left = prefix .. 'use:' .. record.workerId, record['until'] + meta.maxClockSkew - now
@@ -85,11 +85,11 @@ local function eraseMark(record)
   elseif own then
     redis.call('DEL', key)
   end
-  -- The list names other worker IDs of this host, too. They go as well, and nothing reads it.
+  -- The list also contains other worker IDs of this host. They are deleted as well, and nothing reads the list.
   redis.call('DEL', hostList(record.ip))
 end
 
--- Deletes all of a worker ID, the record last: a script that fails before finds the rest by it when it runs again.
+-- Deletes everything of a worker ID, the record last. After a script that failed before that, the next run finds the rest by the record.
 local function erase(n)
   local record = load(n)
   redis.call('ZREM', prunable, n)
@@ -108,7 +108,7 @@ local function erase(n)
   redis.call('DEL', historyKey(n), prefix .. 'window:' .. n)
 end
 
--- Deletes these worker IDs. What is stored of their last use survives them: `lastUse` in rule/removal.ts.
+-- Deletes these worker IDs. The time of their last use stays stored: `lastUse` in rule/removal.ts.
 local function eraseAll(list)
   local ends = meta.quarantineEnd
   for _, n in ipairs(list) do
@@ -129,8 +129,8 @@ end
 
 local types = { token = 'hash', owners = 'hash', foreign = 'zset', prunable = 'zset', resting = 'zset' }
 
--- The type of a key that belongs to no single record, by the end of its name; nil where it is not ours, or goes in
--- another way. A mark at `use:N` that no record knows may be another program's, so it stays; `lok:lease@IP` expires.
+-- The type of a key that belongs to no single record, by the end of its name. Nil if the key is not ours, or is deleted in another way. A
+-- mark at `use:N` without a record may be another program's, so it stays. `lok:lease@IP` expires.
 local function typeOf(name)
   if string.find(name, '^pid:lease@') then
     return 'list'
@@ -139,7 +139,7 @@ local function typeOf(name)
   return types[name] or isIndex and 'zset'
 end
 
--- Deletes those of some keys that are ours: an index was deleted by hand that named them, or a record.
+-- Deletes those of some keys that are ours. They remain if a record, or an index that named them, was deleted manually.
 local function eraseKeys(keys)
   local lost, others = {}, {}
   for _, key in ipairs(keys) do
@@ -184,7 +184,7 @@ end
 local server = redis.call('HMGET', metaKey, 'runId', 'replId', 'received')
 redis.call('DEL', metaKey, unusedKey)
 if forget ~= '1' then
-  -- The same as of a quarantine that begins where no namespace is known. `proved`: this one was.
+  -- The same fields as for a quarantine that begins when no namespace is known. `proved`: this namespace was known.
   redis.call(
     'HSET', metaKey, 'runId', server[1] or '', 'replId', server[2] or '', 'received', server[3] or '', 'era',
     eraText(eraNumber(meta.era) + 1, meta.quarantineEnd, mark),

@@ -1,5 +1,5 @@
--- Looks through some of the server's keys for one that shows that the namespace exists: a key that only our scripts make, other than
--- `meta` and `unused`. Java processes make `use:N`, `pid:IP` and `lok:IP`.
+-- Searches some of the server's keys for one that proves that the namespace exists: a key that only our scripts make, other than `meta` and
+-- `unused`. Java processes make `use:N`, `pid:IP` and `lok:IP`.
 --
 -- answers: looked key? next? (the cursor to go on at)
 -- include: namespace

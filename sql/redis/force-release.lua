@@ -5,7 +5,7 @@
 
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
-local force = ARGV[2] -- '1': also while the window has not passed
+local force = ARGV[2] -- '1': even if the window has not passed
 local fence = tonumber(ARGV[3]) -- of the claim to end; '': any claim
 local resetWindow = ARGV[4] -- '1': the operator knows that no holder is left, so the window ends now
 local maxLag = tonumber(ARGV[5]) -- how much longer a quarantine lasts, ms
@@ -31,7 +31,7 @@ local used = record.clean and record['until'] or (record.lastTimestamp or -1) + 
 record.token, record.recentFrom, record.clean = nil, nil, false
 record.releasedAt = record.releasedAt or now
 if resetWindow == '1' then
-  -- History still says how far a claim reached that had ended before.
+  -- The history still shows how far a claim reached that had ended before.
   if record.ended ~= nil then
     record.reopened = closedUntil(record)
   end

@@ -1,4 +1,4 @@
--- Lists claims of a worker ID, the newest first, whose window (with the part that it continues) meets [from, to).
+-- Lists claims of a worker ID, the newest first, whose window overlaps [from, to). The part that a window continues counts, too.
 --
 -- answers: page next? (the fence to go on below) row...
 -- include: namespace records

@@ -1,5 +1,5 @@
--- Makes a namespace, or returns what is fixed for it. The server may have forgotten what it does not hold, so a namespace is made in
--- quarantine, unless an operator says that it never existed.
+-- Makes a namespace, or returns its fixed properties. The server may have forgotten a namespace that it does not have. So a namespace is
+-- made in quarantine, unless an operator says that it never existed.
 --
 -- answers: ready info | exists key quarantineEnd? lasts? | elsewhere databases (their numbers: the caller may mean one of these)
 -- include: namespace elsewhere quarantine unused
@@ -12,8 +12,8 @@ local maxLag = tonumber(ARGV[4]) -- how much longer a quarantine lasts, ms
 local isNew = ARGV[5] -- '1': an operator says that the namespace never existed
 local found = ARGV[6] -- a key that contradicts this, from find-key.lua; '': there is none
 local mark = ARGV[7] -- random digits for an era that begins
-local id = ARGV[8] -- of a namespace that is made
-local receiptKey = ARGV[9] -- of a namespace that is made
+local id = ARGV[8] -- for a new namespace
+local receiptKey = ARGV[9] -- for a new namespace
 local database = ARGV[10] -- of this connection; '': there are no others, or an operator says that this is another registry
 
 local elsewhere = refusalElsewhere(database)
@@ -34,7 +34,7 @@ if isNew == '1' then
     beginEra(redis.call('INFO', 'replication'), 0, 0, mark)
   end
 end
--- Before new limits are set: windows that still stand were granted under the old ones.
+-- Before new limits are set, because windows that have not passed were granted under the old ones.
 checkQuarantine(maxLag, mark)
 if isNew == '1' and meta.quarantineEnd > 0 then
   return { 'exists', 'key', metaKey, 'quarantineEnd', meta.quarantineEnd, 'lasts', now < meta.opensAt and '1' or '0' }

@@ -6,7 +6,7 @@
 
 -- KEYS[1]: the prefix of the namespace's keys
 local workerId = tonumber(ARGV[1])
-local reason = ARGV[2] -- why it is kept out
+local reason = ARGV[2] -- why it is out of the pool
 local maxLag = tonumber(ARGV[3]) -- how much longer a quarantine lasts, ms
 local owner = ARGV[4] ~= '' and ARGV[4] or nil -- the address that may claim it; '': none
 local usedUntil = tonumber(ARGV[5]) or 0 -- no window begins before this, Unix ms; '': 0
@@ -18,7 +18,7 @@ expectType('zset', unusedKey)
 if record ~= nil then
   expectIndexes(record.host)
 end
--- Where its record was deleted, others may have been, too.
+-- If its record was deleted, other records may have been deleted, too.
 local isLost = record == nil and not isNew(workerId)
 local left = record and record.owner ~= owner and record.owner or nil
 local leftPins, pins = left and pinsOf(left), owner and pinsOf(owner)

@@ -1,4 +1,4 @@
--- Reads this server's clock, and shows that it takes writes.
+-- Reads this server's clock, and shows that the server accepts writes.
 --
 -- answers: pong clock
 -- include: namespace

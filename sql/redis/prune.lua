@@ -1,5 +1,5 @@
--- Deletes claims from the history, a batch at a time, those of a worker ID in their order. The last claim of a worker ID stays: it is
--- its record.
+-- Deletes claims from the history, one batch at a time. Claims of one worker ID are deleted in their order. The last claim of a worker ID
+-- stays, because it is its record.
 --
 -- answers: pruned count
 -- include: namespace records

@@ -1,4 +1,4 @@
--- Gives a worker ID back, and stores what its holder used: `decideRelease` in rule/verdict.ts.
+-- Releases a worker ID, and stores what its holder used: `decideRelease` in rule/verdict.ts.
 --
 -- answers: released | lost reason doubtFrom? doubtUntil? | refused info record
 -- include: namespace quarantine records marks receipts
@@ -41,12 +41,12 @@ if record == nil or record.token ~= token or record.fence ~= fence then
       return wasEnded and ends == nil and { 'released' } or answer
     end
   end
-  -- Where it was not released before, an operator ended the claim in between, and what was used can no longer be stored.
+  -- If it was not released before, an operator ended the claim meanwhile, and the holder's use can no longer be stored.
   return wasEnded and (record.clean or ends == nil) and { 'released' } or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
 if record.repeated and ends == record.from then
-  -- One answer to a claim that was sent twice takes it back; the holder may go by the other one.
+  -- One answer to a claim that was sent twice revokes it. The holder may follow the other answer.
   ends = nil
 end
 -- A server that has forgotten renewals does not know the holder's turn.
@@ -56,8 +56,8 @@ if knowsTurn and not isTurnOf(record, turns) then
 end
 local use = expectEnd(record)
 
--- A window of another era may have reached further than this server remembers. The same holds where a renewal raised the window to this
--- era and its holder never received the answer.
+-- A window of another era may have reached further than this server remembers. The same is true if a renewal moved the window to this era
+-- and its holder never received the answer.
 local clean = ends ~= nil and knowsTurn and not isBeforeEra(record, ends)
 if clean then
   if lastTimestamp ~= nil and isBeforeEra(record, lastTimestamp) then

@@ -11,10 +11,10 @@ local token = ARGV[3] -- of the claim, as a hash
 local clock = tonumber(ARGV[4]) -- the holder's, Unix ms
 local window = tonumber(ARGV[5]) -- its length, ms
 local maxLag = tonumber(ARGV[6]) -- how much longer a quarantine lasts, ms
-local mark = ARGV[7] -- random digits for an era that begins
+local mark = ARGV[7] -- random digits, for an era that begins
 local lastTimestamp = tonumber(ARGV[8]) -- the newest tick that was used, Unix ms; '': none
 local lastSequence = tonumber(ARGV[9]) -- the highest sequence in it
-local turns = ARGV[10] -- turns that the record may have: the acknowledged one and those that were sent since, with a space around each
+local turns = ARGV[10] -- turns that the record may have: the acknowledged one and those sent since, with a space around each
 local nextTurn = ARGV[11] -- the turn after this renewal; '': the holder sends none
 local receiptText = ARGV[12] -- of the last answer; '': there is none
 
@@ -51,7 +51,7 @@ if not holds then
   return isEvidence and lostForgotten(receipt, record, clock) or lostTo(record, fence)
 end
 reachReceipt(receipt, record)
--- A program that keeps no window has the worker ID, or may have it: it would make the same IDs from here on.
+-- A program without windows has the worker ID, or may have it. From now on it would make the same IDs.
 if record.vacated or readUse(workerId) ~= useOf(record) then
   noteBeside()
   return { 'lost', 'reason', 'taken' }
@@ -68,7 +68,7 @@ if not isOlder then
   end
   -- `isRepeat` in rule/turn.ts.
   if record.turn ~= nil and record.turn == nextTurn and record['until'] > math.max(clock, now) then
-    -- The first answer may be missing because the write did not reach the replicas that it has to reach.
+    -- The first answer may be missing because the write did not reach the required replicas.
     expectIndexes(record.host)
     write(record)
     index(record)
@@ -84,7 +84,7 @@ end
 expectIndexes(record.host)
 local note = isOlder and historyOf(workerId)
 
--- From here on only the holder's own memory counts.
+-- From here on, only the holder's own memory counts.
 record.recentFrom = nil
 if note then
   -- The window from before the quarantine is closed for good. It was used, so it goes into the history.

@@ -5,7 +5,7 @@
 -- include: namespace quarantine
 
 -- KEYS[1]: the prefix of the namespace's keys
-local era = ARGV[1] -- the one in which an operator removes it
+local era = ARGV[1] -- the era in which an operator removes the namespace
 local maxLag = tonumber(ARGV[2]) -- how much longer a quarantine lasts, ms
 local mark = ARGV[3] -- random digits for the era that begins
 

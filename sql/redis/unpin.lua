@@ -25,7 +25,7 @@ else
   expectIndexes(record.host)
   record.pinned, record.owner = nil, nil
   if owner and record.token == nil then
-    -- The owner may have used the worker ID without a lease since: no claim continues there.
+    -- The owner may have used the worker ID without a lease since then, so no claim continues there.
     record.clean, record.recentFrom = false, nil
   end
   write(record)

@@ -1,4 +1,4 @@
--- Lists worker IDs that have a record, or another program's mark: a page, in ascending order but for the marks.
+-- Lists worker IDs that have a record, or another program's mark: one page, in ascending order except for the marks.
 --
 -- answers: page clock next? row... (use? own? record, as in worker.lua)
 -- include: namespace records marks
@@ -8,7 +8,7 @@ local after = tonumber(ARGV[1]) -- only worker IDs above this one
 local limit = tonumber(ARGV[2]) -- how many worker IDs to look at, at most
 local foreignLast = tonumber(ARGV[3]) -- the highest worker ID at which to look for another program's mark
 
--- A worker ID outside of the unused ranges has a record, or another program had it when a claim met it.
+-- A worker ID outside of the unused ranges has a record, or belonged to another program when a claim met it.
 local found, isFound, n, full = {}, {}, after + 1, false
 local ranges = read('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, limit + 1)
 for i = 1, #ranges, 2 do

@@ -1,6 +1,6 @@
--- What a claim reads before it decides (rule/pool.ts): a record, or the first few entries of an index, whatever the number of records.
--- INDEXED BY makes sure of that: without the index SQLite refuses to prepare the statement. The registry leaves out what is of other pools,
--- but for the pins of a host: no other search finds these.
+-- What a claim reads before it decides (rule/pool.ts): a record, or the first few entries of an index, for any count of records. INDEXED BY
+-- makes sure of that: without the index, SQLite refuses to prepare the statement. The registry then drops the entries of other pools,
+-- except for the pins of a host, because no other search finds these.
 
 -- name: by-token
 SELECT * FROM worker INDEXED BY worker_by_token WHERE namespace_id = $namespace_id AND token = $token;

@@ -1,4 +1,4 @@
--- init and describe, and the beginning of every other operation. A new namespace has one gap, of all numbers.
+-- init and describe, and the first read of every other operation. A new namespace has one gap, which contains all worker IDs.
 
 -- name: find
 SELECT namespace_id, id, layout, max_window, max_clock_skew, era, quarantine_end, opens_at, clock_boot, clock_ahead

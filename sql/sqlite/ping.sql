@@ -1,7 +1,7 @@
 -- ping and verify: whether the file can be read and written.
 
 -- name: look
--- Reads the first entry of each table and index that a claim reads: fails where one is damaged at its root.
+-- Reads the first entry of each table and index that a claim reads. Fails if one of them is damaged at its root.
 SELECT
   (SELECT made_at FROM registry),
   (SELECT name FROM namespace ORDER BY namespace_id LIMIT 1),
@@ -16,7 +16,7 @@ SELECT
   (SELECT until_ms FROM history INDEXED BY history_by_until WHERE newest = 0 LIMIT 1);
 
 -- name: touch
--- Together with `untouch` it changes nothing, and needs all that a change needs: the lock, the space, the disk.
+-- Together with `untouch` it changes nothing, but needs everything that a change needs: the lock, the space, the disk.
 INSERT INTO operation (operation_id, done_at, kind, detail) VALUES (-1, $done_at, 'ping', '');
 
 -- name: untouch

@@ -1,4 +1,4 @@
--- The record of one worker ID, read and written as a whole: rule/window.ts decides how it changes. And the gaps between the records.
+-- The record of one worker ID, read and written as a whole (rule/window.ts decides how it changes), and the gaps between the records.
 
 -- name: get
 SELECT * FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
@@ -39,7 +39,7 @@ ON CONFLICT (namespace_id, worker_id) DO UPDATE SET
   recents = excluded.recents;
 
 -- name: put-window
--- Where the claim goes on, the other columns stay as they are, and with them the index by token.
+-- If the claim goes on, the other columns stay as they are, and so does the index by token.
 UPDATE worker SET
   from_ms = $from_ms,
   until_ms = $until_ms,
@@ -60,7 +60,7 @@ WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
 DELETE FROM worker WHERE namespace_id = $namespace_id AND worker_id = $worker_id;
 
 -- name: gap-of
--- The first gap that ends at this number or above it.
+-- The first gap that ends at this worker ID or after it.
 SELECT first, last FROM gap WHERE namespace_id = $namespace_id AND last >= $worker_id ORDER BY last LIMIT 1;
 
 -- name: put-gap

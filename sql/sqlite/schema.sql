@@ -1,18 +1,18 @@
 -- The whole schema. One transaction runs it, sets application_id and user_version (schema.ts), and so turns an empty file into a registry.
 --
--- Times are Unix ms. Every index that a claim reads is in the order in which it reads it, so that it reads a few entries of each,
--- however many worker IDs are in use.
+-- Times are Unix ms. Every index that a claim reads has the order in which the claim reads it. So a claim reads only a few entries of each
+-- index, even if very many worker IDs are in use.
 
 -- One row.
 CREATE TABLE registry (
-  -- Where a tick is longer than 1 ms, no window begins before this: the file that was here before may have granted that time.
+  -- If a tick is longer than 1 ms, no window begins before this, because an earlier file at this path may have granted that time.
   made_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE namespace (
   namespace_id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE,
-  -- Random: two files with the same one are copies.
+  -- Random. Two files with the same id are copies.
   id TEXT NOT NULL,
   receipt_key TEXT NOT NULL,
   layout TEXT NOT NULL,
@@ -23,8 +23,8 @@ CREATE TABLE namespace (
   era TEXT NOT NULL,
   quarantine_end INTEGER NOT NULL,
   opens_at INTEGER NOT NULL,
-  -- How far the wall clock was ahead of the time since boot, in this boot, when the namespace last accepted it. Each namespace has its
-  -- own limit, so that one may refuse what another accepts.
+  -- How far the wall clock was ahead of the time since boot, in this boot, when the namespace last accepted it. Each namespace has its own
+  -- limit, so one may refuse what another accepts.
   clock_boot TEXT,
   clock_ahead INTEGER
 ) STRICT;
@@ -49,7 +49,7 @@ CREATE TABLE worker (
   seen_clock INTEGER NOT NULL,
   clean INTEGER NOT NULL,
   known_from_ms INTEGER NOT NULL,
-  -- Where the window begins later than the claim did, as after a quarantine: the begin of the claim.
+  -- The begin of the claim, if the window begins later than the claim, as after a quarantine.
   began_ms INTEGER,
   checkpoint_timestamp INTEGER,
   checkpoint_sequence INTEGER,
@@ -66,30 +66,30 @@ CREATE TABLE worker (
   renewals INTEGER NOT NULL DEFAULT 0,
   turn TEXT,
   recents_from INTEGER,
-  -- The last column: it has up to 64 KiB, which a read of only the other columns skips.
+  -- This column is the last one because it has up to 64 KiB. A read of only the other columns skips it.
   recents BLOB,
   PRIMARY KEY (namespace_id, worker_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX worker_by_token ON worker (namespace_id, token) WHERE token IS NOT NULL;
 
--- The last column is there to be read without the record.
+-- The last column is in the index so that it can be read without the record.
 CREATE INDEX worker_by_until ON worker (namespace_id, until_ms, worker_id, pinned) WHERE pinned IS NULL;
 
 CREATE INDEX worker_by_host ON worker (namespace_id, host, until_ms, worker_id, pinned) WHERE pinned IS NULL;
 
 CREATE INDEX worker_by_owner ON worker (namespace_id, owner, until_ms, worker_id) WHERE owner IS NOT NULL;
 
--- The worker IDs without a record, as ranges that do not overlap: one seek finds the lowest one of any pool.
+-- The worker IDs without a record, as ranges that do not overlap. One seek finds the lowest one of any pool.
 CREATE TABLE gap (
-  -- The columns of the key come first and in its order: otherwise the integrity check of some SQLite 3.40 reports damage.
+  -- The columns of the key come first, in the order of the key. Otherwise the integrity check of some SQLite 3.40 reports damage.
   namespace_id INTEGER NOT NULL,
   last INTEGER NOT NULL,
   first INTEGER NOT NULL,
   PRIMARY KEY (namespace_id, last)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each claim that has ended. While a claim goes on, its record says everything.
+-- One row for each claim that has ended. A claim that goes on has no row, because its record contains everything.
 CREATE TABLE history (
   namespace_id INTEGER NOT NULL,
   worker_id INTEGER NOT NULL,

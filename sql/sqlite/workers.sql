@@ -1,8 +1,8 @@
--- A page of records in ascending order of worker ID, above $after. The records of one state (rule/window.ts: stateOf), by the registry's
--- clock $now, end at $last: otherwise a state that no record has would make one read go through all records.
+-- A page of records in ascending order of worker ID, above $after. Records of one state (rule/window.ts: stateOf), by the registry's clock
+-- $now, are listed only up to $last. Otherwise one read would go through all records if no record has this state.
 
 -- name: last-of
--- The last of the next $rows records; no row where there are fewer records.
+-- The last of the next $rows records. No row if there are fewer records.
 SELECT worker_id FROM worker WHERE namespace_id = $namespace_id AND worker_id > $after
 ORDER BY worker_id LIMIT 1 OFFSET $rows - 1;
 

@@ -1,15 +1,15 @@
 import { type Clock, monotonic } from "../clock.ts";
 
-/** What an answer over HTTP shows of its server's clock. */
+/** What the answer of an HTTP server shows about the server's clock. */
 export interface AnswerClock {
-  /** The whole second in which it answered, Unix ms. */
+  /** The whole second in which the server answered, Unix ms. */
   readonly second: number;
   /** When the request was sent: by this host's clock, Unix ms, and on the monotonic clock, ms. */
   readonly host: number;
   readonly begun: number;
 }
 
-/** What the `date` of an answer shows; undefined where it has none. `sent`: both clocks when the request was sent. */
+/** What the `date` of an answer shows. Undefined if the answer has none. `sent`: both clocks when the request was sent. */
 export function answerClock(
   date: string | undefined,
   [host, begun]: readonly [host: number, begun: number],
@@ -19,13 +19,13 @@ export function answerClock(
 }
 
 /**
- * The clock of the server that gave this answer, Unix ms: the answer shows it to the second, and this host's clock is the finer one as
- * long as it fits.
+ * The clock of the server that gave this answer, Unix ms. The answer shows that clock to the second. This host's clock is finer, and counts
+ * as long as it agrees with that second.
  */
 export function serverNow(clock: Clock, answer: AnswerClock | undefined): number {
   if (answer === undefined) return clock.now();
   const { second, host, begun } = answer;
-  // Read once: this host's clock may be stepped meanwhile.
+  // Read only once, because this host's clock may be stepped meanwhile.
   const elapsed = Math.floor(monotonic(clock) - begun);
   return Math.min(Math.max(host + elapsed, second), second + 1000 + elapsed);
 }

@@ -1,12 +1,12 @@
 import { type Registry } from "../rule/registry.ts";
 import { historyKept } from "../rule/limits.ts";
 
-/** A claim whose token begins so prunes: one in 256. */
+/** A claim prunes if its token begins with this: one claim in 256. */
 const pruningPrefix = "00";
-/** A process prunes a namespace once in this time, ms: some stores read all of the history for it. */
+/** A process prunes a namespace at most once in this time, ms, because some stores read the whole history to prune. */
 const pause = 24 * 3_600_000;
 
-/** The same registry, which prunes claims older than `historyKept`: after some claims, once a day at most, or again after a failure. */
+/** The same registry, but some of its claims prune claims older than `historyKept`: at most once a day, or again after a failure. */
 export function autoPruned(registry: Registry): Registry {
   /** When this process pruned each namespace, by the registry's clock, Unix ms. */
   const prunedAt = new Map<string, number>();

@@ -1,9 +1,9 @@
-/** A map that forgets the entry that was set or read the longest ago when it would hold more than so many. */
+/** A map with a limit. When it holds more entries, it forgets the one that was set or read the longest time ago. */
 export class BoundedMap<Key, Value> {
   readonly #most: number;
   readonly #entries = new Map<Key, Value>();
 
-  /** @param most entries, from 1. */
+  /** @param most the highest count of entries, from 1. */
   constructor(most: number) {
     this.#most = most;
   }
@@ -26,7 +26,7 @@ export class BoundedMap<Key, Value> {
     this.#entries.delete(oldest as Key);
   }
 
-  /** The values, the one that was set or read last at the end. */
+  /** The values. The one that was set or read last comes last. */
   values(): IterableIterator<Value> {
     return this.#entries.values();
   }

@@ -4,24 +4,24 @@ import { anyText, readParameterFile, refuse, type StoreParameters, truth } from 
 
 /** The certificates of a client, in PEM. */
 export interface ClientTls {
-  /** Authorities to trust. Default: those that Node trusts. */
+  /** Authorities to trust. Default: the ones that Node trusts. */
   readonly ca?: string | undefined;
   /** The client's own certificate, for a server that asks for one. */
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
 }
 
-/** How the servers of a registry URL are reached whose scheme does not say it. */
+/** How to reach the servers of a registry URL if its scheme does not say it. */
 export interface Tls extends ClientTls {
   /** TLS, with certificate and host name checked. */
   readonly tls: boolean;
 }
 
 const names = ["tlsCa", "tlsCert", "tlsKey"] as const;
-/** Files, as a URL names them. */
+/** Names of files, as a URL has them. */
 export type TlsFileNames = Readonly<Partial<Record<(typeof names)[number], string | undefined>>>;
 
-/** The parameters of a registry URL that name such files. `asking`: a server that asks for a certificate. */
+/** The parameters of a registry URL that name such files. `asking`: the server that asks for a certificate, for the docs. */
 export function clientTlsParameters(asking: string): StoreParameters<Required<TlsFileNames>> {
   return {
     tlsCa: anyText({
@@ -42,7 +42,7 @@ export const tlsParameters: StoreParameters<Pick<Tls, "tls"> & Required<TlsFileN
   ...clientTlsParameters("a server that asks for one"),
 };
 
-/** Reads the files that a URL names in its query. `how`: it uses TLS. @throws SnowleaseError CONFIG_INVALID */
+/** Reads the files that a URL names in its query. `how`: the way to use TLS, for messages. @throws SnowleaseError CONFIG_INVALID */
 export function readClientTls(files: TlsFileNames, usesTls: boolean, how: string): ClientTls {
   const [ca, cert, key] = names.map((name) => {
     const file = files[name];
@@ -71,7 +71,7 @@ export function readTls(values: Pick<Tls, "tls"> & TlsFileNames): Tls {
   return { tls, ...readClientTls(values, tls, "tls=true") };
 }
 
-/** Why the two sides of a connection do not agree on TLS, by what OpenSSL, Node and drivers say, and what to do. */
+/** Why the two sides of a connection do not agree on TLS, found by the texts of OpenSSL, Node and drivers, and what to do. */
 const disagreements: readonly (readonly [said: RegExp, what: string, advice: string, files?: "files"])[] = [
   [
     /self.?signed certificate|unable to (?:get|verify)|SELF_SIGNED|UNABLE_TO_(?:GET|VERIFY)/i,
@@ -114,14 +114,14 @@ const disagreements: readonly (readonly [said: RegExp, what: string, advice: str
   ],
 ];
 
-/** What to look at where a server stays silent that was asked with TLS: one without it may wait for the end of what it takes for a request. */
+/** Advice for a silent server. A server without TLS may take the first bytes of TLS for the start of a request, and wait for its end. */
 export function silenceAdvice(usesTls: boolean): string {
   return usesTls ? ", and whether that port has TLS" : "";
 }
 
 /**
- * The error where the two sides of a connection do not agree on TLS, which lasts until somebody changes a file or a setting; undefined for
- * any other failure. Nothing was asked then. `server`: for messages. `files`: what to do where certificates are not named in the URL.
+ * The error if the two sides of a connection do not agree on TLS. It lasts until an operator changes a file or a setting. Undefined for any
+ * other failure. No request was sent then. `server`: for messages. `files`: the advice if the URL does not name the certificates.
  */
 export function tlsError(server: string, cause: unknown, files?: string): SnowleaseError | undefined {
   if (!(cause instanceof Error)) return undefined;
@@ -132,7 +132,7 @@ export function tlsError(server: string, cause: unknown, files?: string): Snowle
     lastNodeError,
   } = cause as NodeJS.ErrnoException & {
     readonly reason?: string;
-    /** Of a driver that tried several servers. */
+    /** From a driver that tried several servers. */
     readonly lastNodeError?: unknown;
   };
   const text = `${code} ${reason ?? ""} ${message}`;
@@ -140,7 +140,7 @@ export function tlsError(server: string, cause: unknown, files?: string): Snowle
   if (found === undefined) return tlsError(server, lastNodeError, files);
   const [, what, usual, isOfFiles] = found;
   const advice = isOfFiles === undefined ? usual : (files ?? usual);
-  // OpenSSL's own message is a list of places in its source, with the reason among them.
+  // OpenSSL's own message is a list of places in its source. The reason is one of its parts.
   const said = reason ?? /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? message;
   return new SnowleaseError(
     "REGISTRY_UNAVAILABLE",

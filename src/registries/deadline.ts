@@ -1,4 +1,4 @@
-/** The deadline came before the answer. It has no message: the store says which server was asked. */
+/** The deadline passed before the answer came. This error has no message: the store says which server it asked. */
 export class TooLate extends Error {}
 
 /**

@@ -6,7 +6,7 @@ interface PendingCall {
   readonly tooLate: () => void;
 }
 
-/** Reports calls that take too long. One sleep watches all of them: a sleep for each would cost as much as the call. */
+/** Reports calls that take too long. One sleep watches all calls, because a sleep for each call would cost as much as the call. */
 export class Deadlines {
   readonly #clock: Clock;
   readonly #waiting = new Set<PendingCall>();
@@ -16,7 +16,7 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  /** Calls `tooLate` after `ms`, unless the function that is returned was called before. */
+  /** Calls `tooLate` after `ms`, unless the caller calls the returned function before. */
   within(ms: number, tooLate: () => void): () => void {
     const waiting: PendingCall = { end: monotonic(this.#clock) + ms, tooLate };
     this.#waiting.add(waiting);

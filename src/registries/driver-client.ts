@@ -5,8 +5,8 @@ import { whereOf } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /*
- * A driver's ready client in place of a registry URL. Only its target and its login are read: a registry's own connections send nothing
- * late, queue nothing, end at a deadline, and never hold up the program's.
+ * A driver's ready client in place of a registry URL. Only its target and its login are read. The registry makes its own connections,
+ * because these send nothing late, queue nothing, end at a deadline, and never delay the program's connections.
  */
 
 /** A `Redis` or `Cluster` of ioredis. */
@@ -34,7 +34,7 @@ export interface MysqlPool {
  */
 export type RegistryClient = RedisClient | PostgresPool | MysqlPool;
 
-/** A ready client, with parameters that a registry URL has in its query. docs/registries says what they mean. */
+/** A ready client, with parameters that a registry URL has in its query. docs/registries describes them. */
 export interface ClientWithSettings {
   readonly client: RegistryClient;
   /** Redis. */

@@ -1,10 +1,10 @@
 import { SnowleaseError } from "../id/errors.ts";
 
 /**
- * The refusal of a registry whose driver cannot be imported. Each driver is imported in a `try` by its own name: so a bundler takes one that
- * is installed, and leaves out one that is not.
+ * The error if a driver cannot be imported. Each driver is imported in a `try` by its literal name. So a bundler includes a driver that is
+ * installed, and omits one that is not.
  * @param store for messages, such as `PostgreSQL`.
- * @param packages what brings the driver, as `npm install` takes it.
+ * @param packages the packages of the driver, as `npm install` takes them.
  */
 export function driverMissing(store: string, packages: string, cause: unknown): SnowleaseError {
   const { code, message } = cause as NodeJS.ErrnoException;

@@ -3,7 +3,7 @@ import { isLoopback } from "./loopback.ts";
 import type { Encryption } from "./store-kind.ts";
 import { shownUrl, whereOf } from "./url.ts";
 
-/** How requests get to one of the addresses of a registry. */
+/** How requests reach one of the addresses of a registry. */
 interface Way {
   /** For people, without a password. */
   readonly shown: string;
@@ -13,8 +13,8 @@ interface Way {
 }
 
 /**
- * Whether a network sees what is sent to a registry. Undefined where nothing is sent: it is a file, or memory.
- * Rejects where the surroundings tell how a server is reached, and cannot be read.
+ * Whether others on the network can read what is sent to a registry. Undefined if nothing is sent: the registry is a file, or memory.
+ * Rejects if a configuration outside of the URL says how to reach a server, and cannot be read.
  */
 export async function encryptionOf(
   address: RegistryAddress,

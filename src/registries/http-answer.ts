@@ -6,11 +6,11 @@ interface AnswerLimits {
   /** Ms. */
   readonly timeout: number;
   readonly deadlines: Deadlines;
-  /** Longest answer that is read, bytes. */
+  /** The longest answer that is read, bytes. */
   readonly longest: number;
 }
 
-/** Sends a request and reads the whole answer to it. Rejects where the connection ends before, or the answer is late or too long. */
+/** Sends a request and reads the whole answer. Rejects if the connection ends before that, or if the answer is late or too long. */
 export function answerTo(
   request: ClientRequest,
   body: string | undefined,
@@ -23,7 +23,7 @@ export function answerTo(
       reject(cause);
     };
     request.on("error", fail);
-    // The one sign of a connection that ended without an error, as one does that is to switch protocols.
+    // Only this event reports a connection that ended without an error, such as one that switches protocols.
     request.once("close", () => fail(new Error("the connection ended before the answer did")));
     request.once("response", (response) => {
       const chunks: Buffer[] = [];

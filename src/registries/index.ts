@@ -16,7 +16,7 @@ export type RegistryAddress = {
     : never;
 }[keyof typeof list];
 
-/** Messages name those first that need no server. */
+/** Messages first name the stores that need no server. */
 const stores: readonly StoreKind[] = [...new Set<StoreKind>([list.sqlite, list.memory, ...Object.values(list)])];
 
 /** The store at an address. */
@@ -34,16 +34,16 @@ export function parseAddress(text: string): RegistryAddress {
   return readUrl(text, stores) as RegistryAddress;
 }
 
-/** The address of a file or socket whose path is at hand, so that nothing in it needs encoding. */
+/** The address of a file or socket by its path. Nothing in the path needs encoding. */
 export function pathAddress(kind: RegistryAddress["kind"], path: string): RegistryAddress {
   const encoded = path
-    // Two slashes would begin a host.
+    // Two slashes would start a host name.
     .replace(/^\/{2,}/, "/")
     .replace(/[%?#,]|(?<=^\/?)~|\s$/g, (one) => (one === "~" ? "%7E" : encodeURIComponent(one)));
   return parseAddress(`${kind}:${encoded}`);
 }
 
-/** The store whose registries are of this kind; undefined for a registry of the program's own. */
+/** The store whose registries have this kind. Undefined for a registry that the program made itself. */
 export function storeOfRegistry(kind: string): StoreKind | undefined {
   return stores.find((store) => (store.registryKind ?? store.kind) === kind);
 }
@@ -54,8 +54,8 @@ export function isEmpty(address: RegistryAddress): boolean {
 }
 
 /**
- * Opens the registry at an address; the store and its driver are loaded then. Rejects with what the store refuses with. Several addresses
- * have to lead to one registry: see `listedRegistry`.
+ * Opens the registry at an address. This loads the store and its driver. Rejects with the error of the store. If there are several
+ * addresses, all must lead to one registry: see `listedRegistry`.
  */
 export async function openRegistry(address: RegistryAddress, options: RegistryOptions): Promise<Registry> {
   const { operationTimeout, clock = systemClock } = options;
@@ -66,7 +66,7 @@ export async function openRegistry(address: RegistryAddress, options: RegistryOp
   return store.prunes ? registry : autoPruned(registry);
 }
 
-/** The addresses that an address lists; undefined where it names one. */
+/** The addresses in an address. Undefined if it names only one. */
 export function listOf(address: RegistryAddress, options: RegistryOptions): AddressList | undefined {
   const names = storeOf(address).schemes["scheme" in address ? address.scheme : address.kind]?.list;
   const each = eachOf(address);
@@ -83,8 +83,8 @@ function eachOf(address: RegistryAddress): readonly (readonly [string, RegistryA
 }
 
 /**
- * The address of a driver's ready client, or of one with settings: `{ client, ...settings }`.
- * @throws SnowleaseError CONFIG_INVALID for anything else, without saying what is in it.
+ * The address of a driver's ready client, or of a client with settings: `{ client, ...settings }`.
+ * @throws SnowleaseError CONFIG_INVALID for anything else. The error does not show its contents.
  */
 export function addressOfClient(given: object): RegistryAddress {
   const { client = given, ...settings } = given as { readonly client?: unknown };

@@ -7,15 +7,15 @@ import { type Registry } from "../rule/registry.ts";
 import { defaultLimits, type NamespaceLimits } from "../rule/limits.ts";
 import { ask, operationsBy, requiredOperations } from "./wrap.ts";
 
-/** A registry that opens at its first operation, so that a refusal before that leaves no file behind. */
+/** A registry that opens at its first operation, so that an error before that leaves no file. */
 export interface LazyRegistry extends Registry {
-  /** Opens it now. Rejects with the error of the store; the next operation tries again then. */
+  /** Opens the registry now. Rejects with the error of the store. The next operation then tries again. */
   open(): Promise<void>;
 }
 
 /**
- * The registry at an address, not opened yet. It refuses a claim whose window no new namespace allows before it makes a file. It has no
- * `acceptClock`: an operator opens the registry for that.
+ * The registry at an address, not opened yet. If no new namespace allows the window of a claim, it refuses the claim before it makes a
+ * file. It has no `acceptClock`: an operator opens the registry for that.
  */
 export function lazyRegistry(address: RegistryAddress, options: RegistryOptions): LazyRegistry {
   const { clock = systemClock } = options;
@@ -45,7 +45,7 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
       if (opening === undefined && isEmpty(address)) checkLongest(request.window, request.limits);
       const asked = monotonic(clock);
       const registry = await opened();
-      // The claimer's clock went on while the registry opened. Without the difference, it would look turned back.
+      // The claimer's clock went on while the registry opened. Without the difference, the clock would look set back.
       return registry.claim({ ...request, clock: request.clock + Math.floor(monotonic(clock) - asked) });
     },
 
@@ -56,7 +56,7 @@ export function lazyRegistry(address: RegistryAddress, options: RegistryOptions)
   };
 }
 
-/** @throws SnowleaseError CONFIG_INVALID for a window, ms, that a namespace with these limits would refuse. */
+/** @throws SnowleaseError CONFIG_INVALID if a namespace with these limits would refuse a window of this length, ms. */
 export function checkLongest(
   window: number,
   { maxWindow = defaultLimits.maxWindow }: Partial<NamespaceLimits> = {},

@@ -4,7 +4,7 @@ const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8);
 loopback.addAddress("::1", "ipv6");
 
-/** Whether only programs of this machine reach a host, as a URL or an option names it: without brackets. */
+/** Whether only programs of this machine can reach a host. The host is written as in a URL or an option, but without brackets. */
 export function isLoopback(host: string): boolean {
   const version = isIP(host);
   if (version === 0) return /^localhost\.?$/i.test(host);

@@ -4,11 +4,11 @@ import type { ClaimKey, ClaimRequest, Grant, Lost, Refusal, Registry } from "../
 import { BoundedMap } from "./bounded-map.ts";
 
 /*
- * Several addresses have to lead to one registry: two registries would grant one worker ID twice. Each namespace has an id of its own,
- * so a claim asks all addresses for it.
+ * All addresses of a list must lead to one registry, because two registries would grant one worker ID twice. Each namespace has its own id.
+ * So a claim asks all addresses for the id of its namespace.
  */
 
-/** The id of a namespace at one address; null where it does not exist there; undefined where no answer tells. */
+/** The id of a namespace at one address. Null: the namespace does not exist there. Undefined: the address did not answer that. */
 export type NamespaceId = string | null | undefined;
 
 /** The registry at one of several addresses. */
@@ -25,34 +25,37 @@ export interface AddressList {
   readonly names: string;
 }
 
-/** An address that was asked. */
+/** A question to one address. */
 interface Inquiry {
   readonly address: string;
-  /** In the list. */
+  /** The place of the address in the list. */
   readonly place: number;
   readonly first: Promise<NamespaceId>;
   isAnswered: boolean;
   id: NamespaceId;
 }
 
-/** How long a claim that was answered waits for the other addresses, ms. An answer that comes later is compared when it comes. */
+/** How long a claim that has its answer waits for the other addresses, ms. Later answers are compared when they come. */
 const grace = 100;
-/** Pauses between questions for a namespace that exists since this claim, ms: a standby may show it late. */
+/** Pauses between questions for a namespace that may be as new as this claim, ms: a standby may show it late. */
 const pauses: readonly number[] = [0, 50, 100, 200, 400];
-/** How long the next claims make do with a comparison that showed no difference, ms: to ask an address may take a session there. */
+/** How long the next claims need no new comparison after one without a difference, ms. To ask an address may need a session there. */
 const [madeDo, madeDoPartly] = [60_000, 1000];
-/** What is remembered of leases, and of namespaces. A lease that is doubted may never be renewed; once one is, claims wait for all addresses. */
+/**
+ * How many leases in doubt, and how many namespaces, are remembered. The holder of a lease in doubt may never renew it. Once a lease is in
+ * doubt, claims wait for all addresses.
+ */
 const mostRemembered = 10_000;
 
-/** The same registry, at several addresses. A claim compares them, and refuses addresses of different registries. */
+/** The same registry, at several addresses. A claim compares them, and is refused if they are addresses of different registries. */
 export function listedRegistry(registry: Registry, { all, names }: AddressList, clock: Clock): Registry {
   const asked = new AskedAddresses(all);
-  /** Leases that were granted by one of several registries, as a late answer showed. */
+  /** Leases that one of several different registries granted, as a late answer showed. */
   const doubted = new BoundedMap<string, true>(mostRemembered);
   const slow = new Set<string>();
-  /** Namespaces of which a late answer showed different registries. */
+  /** Namespaces for which a late answer showed different registries. */
   const mixed = new Set<string>();
-  /** Until when the claims in a namespace need no comparison: on the monotonic clock, ms. */
+  /** Until when the claims in a namespace need no comparison, on the monotonic clock, ms. */
   const compared = new BoundedMap<string, number>(mostRemembered);
 
   async function claim(request: ClaimRequest): Promise<Grant | Refusal | Lost> {
@@ -71,7 +74,7 @@ export function listedRegistry(registry: Registry, { all, names }: AddressList, 
     });
     if (difference === undefined) {
       if (isDoubted) mixed.delete(namespace);
-      // A namespace that does not exist may be made by the next claim.
+      // The next claim may make a namespace that does not exist now.
       if (comparison.isComplete) compared.set(namespace, monotonic(clock) + madeDo);
       else if (isGranted) compared.set(namespace, monotonic(clock) + madeDoPartly);
       return answer;
@@ -90,7 +93,7 @@ export function listedRegistry(registry: Registry, { all, names }: AddressList, 
     claim,
 
     async renew(request) {
-      // Which of the registries would renew it is chance.
+      // Chance decides which of the registries would renew it.
       const name = claimName(request);
       if (doubted.get(name) !== true) return registry.renew(request);
       doubted.delete(name);
@@ -112,10 +115,10 @@ function claimName({ namespace, workerId, fence }: Omit<ClaimKey, "token">): str
   return `${namespace}/${workerId}/${fence}`;
 }
 
-/** The addresses of a list. Each is opened for a question, and closed again. */
+/** The addresses of a list. Each is opened for a question, and then closed. */
 export class AskedAddresses {
   readonly #listed: readonly ListedRegistry[];
-  /** The questions under way, which claims share. */
+  /** The questions that have no answer yet. Claims share them. */
   readonly #asking = new Map<string, Promise<NamespaceId>>();
   readonly #opened = new Set<Registry>();
   #isClosed = false;
@@ -128,7 +131,7 @@ export class AskedAddresses {
     return this.#listed.map(({ address }) => address);
   }
 
-  /** Never rejects. @param place of an address in the list. */
+  /** Never rejects. @param place place of the address in the list. */
   ask(place: number, namespace: string): Promise<NamespaceId> {
     const name = `${place}/${namespace}`;
     const asking = this.#asking.get(name) ?? this.#ask(place, namespace).finally(() => this.#asking.delete(name));
@@ -154,24 +157,24 @@ export class AskedAddresses {
     }
   }
 
-  /** Ends the questions under way. */
+  /** Ends the questions that have no answer yet. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all([...this.#opened].map((registry) => registry.close().catch(() => undefined)));
   }
 }
 
-/** Compares a namespace at all addresses, beside a claim. */
+/** Compares a namespace at all addresses, during a claim. */
 class AddressComparison {
   readonly #asked: AskedAddresses;
   readonly #namespace: string;
   readonly #clock: Clock;
   readonly #inquiries: readonly Inquiry[];
 
-  /** Those whose last answer came late: no claim waits for them. */
+  /** Addresses whose last answer was late. No claim waits for them. */
   readonly #slow: Set<string>;
 
-  /** Asks all of them. @param slow of all comparisons at these addresses. */
+  /** Asks all addresses. @param slow shared by all comparisons at these addresses. */
   constructor(asked: AskedAddresses, namespace: string, clock: Clock, slow: Set<string>) {
     this.#slow = slow;
     this.#asked = asked;
@@ -188,15 +191,16 @@ class AddressComparison {
     });
   }
 
-  /** Whether each address has told what it has. */
+  /** Whether each address has reported an id. */
   get isComplete(): boolean {
     return this.#inquiries.every(({ id }) => typeof id === "string");
   }
 
   /**
-   * Call it once the claim is answered. What the answers show by then, or a moment later; undefined: no difference.
-   * @param isGranted whether the namespace exists since the claim at the latest.
-   * @param isDoubted whether the last late answer showed a difference: then it waits for all answers.
+   * Call it when the claim has its answer. Returns the difference between the answers that come until a moment later. Undefined: no
+   * difference.
+   * @param isGranted whether the claim was granted, so that the namespace exists by now.
+   * @param isDoubted whether the last late answer showed a difference. Then this call waits for all answers.
    * @param onLate called with a difference that a later answer shows.
    */
   async difference(
@@ -228,8 +232,8 @@ class AddressComparison {
   }
 
   /**
-   * Asks an address again that does not have the namespace.
-   * @param keepAlive whether a claim waits for the answer: a process that does nothing else would end.
+   * Asks an address again if it does not have the namespace.
+   * @param keepAlive whether a claim waits for the answer. Otherwise a process without other work would end.
    */
   async #askAgain(inquiry: Inquiry, keepAlive: boolean): Promise<void> {
     for (const pause of pauses) {
@@ -246,7 +250,7 @@ export interface Difference {
   readonly what: string;
 }
 
-/** Which addresses differ; undefined where none do. `exists`: whether each of them has to know the namespace by now. */
+/** The addresses that differ. Undefined if none differ. `exists`: whether each address has to know the namespace by now. */
 export function differenceOf(
   answers: readonly { readonly address: string; readonly id: NamespaceId }[],
   namespace: string,
@@ -262,7 +266,7 @@ export function differenceOf(
   return { addresses: [known.address, other.address], what: `namespace \`${namespace}\` ${what}` };
 }
 
-/** The beginning of a message. `names`: of the list. */
+/** The first part of a message. `names`: what the addresses of the list are. */
 export function differenceText({ addresses, what }: Difference, names: string): string {
   return `The addresses ${addresses.join(" and ")} are not ${names}: each of them grants the same worker IDs (${what})`;
 }

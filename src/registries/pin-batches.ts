@@ -1,16 +1,19 @@
 import { mostPins, type Pin, type Registry } from "../rule/registry.ts";
 
-/** Pins under way at once in a store without batches: a store that syncs each write to disk then syncs several together. */
+/** How many pins run at once in a store without batches. A store that syncs each write to disk then syncs several together. */
 const width = 8;
 
-/** Splits a list into batches that a store takes in one call. */
+/** Splits a list into batches of a size that a store accepts in one call. */
 export function batchesOf<Item>(items: readonly Item[]): readonly (readonly Item[])[] {
   return Array.from({ length: Math.ceil(items.length / mostPins) }, (_, i) =>
     items.slice(i * mostPins, (i + 1) * mostPins),
   );
 }
 
-/** Pins any number of worker IDs; of several pins of one worker ID the last counts. Repeatable: after an error of `pin`, some are pinned. */
+/**
+ * Pins any number of worker IDs. If a worker ID has several pins, the last one counts. Repeatable: after an error of `pin`, some are
+ * pinned.
+ */
 export async function pinEach(registry: Registry, namespace: string, pins: readonly Pin[]): Promise<void> {
   const each = new Map(pins.map((pin) => [pin.workerId, pin]));
   for (const batch of batchesOf([...each.values()])) {
@@ -19,7 +22,7 @@ export async function pinEach(registry: Registry, namespace: string, pins: reado
   }
 }
 
-/** Unpins any number of worker IDs. Returns those that were pinned. */
+/** Unpins any number of worker IDs. Returns the worker IDs that were pinned. */
 export async function unpinEach(
   registry: Registry,
   namespace: string,
@@ -33,7 +36,7 @@ export async function unpinEach(
   return unpinned;
 }
 
-/** Runs `work` for each item, `width` at a time. Before it throws, it waits for all work under way. */
+/** Runs `work` for each item, `width` at a time. Before it throws, it waits until all running work ends. */
 async function several<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
   const left = [...items];
   const worker = async (): Promise<void> => {

@@ -6,7 +6,8 @@ import { controlCharacter, type UrlText } from "./url.ts";
 import type { StoreParameters } from "./url-parameters.ts";
 
 /**
- * Reads a registry URL: `SCHEME:`, what the scheme's store takes, and a query like `?name=value&name=value`, percent-decoded.
+ * Reads a registry URL: `SCHEME:`, then the part that the scheme's store defines, and a query like `?name=value&name=value`,
+ * percent-decoded.
  * @throws SnowleaseError CONFIG_INVALID, never with a password in it.
  */
 export function readUrl(text: string, stores: readonly StoreKind[]): { readonly kind: string } {
@@ -46,7 +47,7 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   const query = [...known].filter(([name]) => !form?.parameters.includes(name));
   const plain = `${scheme}:${body}`;
   const parts = grammar({ ...store.schemes[scheme], scheme, body, path: named[0]?.[1], refuse, decode });
-  // `fromEntries` defines properties, so that `__proto__` is a name like any other.
+  // `fromEntries` defines properties, so `__proto__` is an ordinary name.
   const divided = (isOwn: boolean): Readonly<Record<string, string>> =>
     Object.fromEntries(query.filter(([name]) => Object.hasOwn(own ?? {}, name) === isOwn));
   return {
@@ -59,15 +60,15 @@ export function readUrl(text: string, stores: readonly StoreKind[]): { readonly 
   } as { readonly kind: string };
 }
 
-/** On which a daemon listens where nothing else is said. */
+/** The default port of a daemon. */
 const daemonPort = 7070;
 
-/** The URL that a text without a scheme stands for: a host with the usual port of a store, the name of a scheme, or the path of a file. */
+/** The URL for a text without a scheme: a host with the usual port of a store, the name of a scheme, or the path of a file. */
 function meantUrl(text: unknown, stores: readonly StoreKind[]): string | undefined {
   if (typeof text !== "string") return undefined;
   const known = stores.flatMap(({ schemes }) => Object.entries(schemes));
   const ports = known.map(([scheme, { port }]) => ({ scheme, port: scheme === "http" ? daemonPort : port }));
-  // Neither a user nor a password stands in it.
+  // This text contains neither a user nor a password.
   const port = /^(?:[\w.-]+|\[[\da-f:.]+\]):(\d{1,5})(?:\/\w*)?$/i.exec(text)?.[1];
   const usual = ports.find((each) => port !== undefined && each.port === Number(port));
   if (usual !== undefined) return `${usual.scheme}://${text}`;
@@ -78,7 +79,7 @@ function meantUrl(text: unknown, stores: readonly StoreKind[]): string | undefin
   return /^[\w./-]+\.(?:db|sqlite3?)$/.test(text) ? `sqlite:${text}` : undefined;
 }
 
-/** What is shown of a URL, with the parameters that say which registry is meant. */
+/** The text of a URL that messages show, with the parameters that say which registry is meant. */
 export function withPlace(
   redacted: string,
   settings: Readonly<Record<string, string>>,
@@ -101,7 +102,7 @@ function readQuery(query: string, refuse: UrlText["refuse"], decode: UrlText["de
   return pairs;
 }
 
-/** A query in which other programs' parameters about encryption are ours. */
+/** The query, in which our parameters replace other programs' parameters about encryption. */
 function inOwnTerms(
   query: ReadonlyMap<string, string>,
   taker: Taker,
@@ -118,11 +119,11 @@ function inOwnTerms(
   return all;
 }
 
-/** What may be shown of a text that could not be read: everything up to the last `@` may be a password, and so may the query. */
+/** The part of an unreadable text that messages may show. All text up to the last `@` may be a password, and so may the query. */
 function redact(text: unknown, schemes: readonly string[]): string {
   if (typeof text !== "string") return shown(text);
   const [prefix = "", slashes] = /^[a-z][a-z0-9+.-]*:(\/\/)?/i.exec(text) ?? [];
-  // Where nothing else shows that it is a scheme, it may be a user before a password.
+  // If nothing else shows that this is a scheme, it may be a user before a password.
   const known = slashes !== undefined || schemes.some((scheme) => prefix.toLowerCase().startsWith(`${scheme}:`));
   const rest = known ? text.slice(prefix.length) : text;
   return shown(`${known ? prefix : ""}${rest.replace(/^.*@/s, "***@").replace(/\?.*$/s, "?***")}`);

@@ -3,11 +3,11 @@ import { readReceipt } from "../rule/receipt.ts";
 import type { Registry, RemoveRequest } from "../rule/registry.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
-/** Receipts that are kept of a namespace. */
+/** The highest count of receipts that are kept for a namespace. */
 const mostKept = 256;
-/** Namespaces whose receipts are kept. */
+/** The highest count of namespaces whose receipts are kept. */
 const mostNamespaces = 1000;
-/** A recall costs most registries a read: one claim in this time bears one, ms by the claimers' clocks. */
+/** A recall costs most registries a read. So at most one claim in this time sends one, ms by the claimers' clocks. */
 const pause = 1000;
 
 interface Remembered {
@@ -16,20 +16,20 @@ interface Remembered {
 }
 
 interface RememberedNamespace {
-  /** By the token of a claim, the newest last. An older copy grants the same worker ID and fence again. */
+  /** By the token of a claim, the newest last. An older copy of the store grants the same worker ID and fence again. */
   readonly receipts: BoundedMap<string, Remembered>;
-  /** When a claim bore one, by the claimer's clock. */
+  /** When a claim last sent a recall, by the claimer's clock. */
   recalledAt: number;
   /**
-   * The claim that was granted with the last recall. It was stored in the step that compared that recall: its receipt shows each older copy
-   * that was put back since, however many claims that copy has granted meanwhile.
+   * The claim that was granted with the last recall. Its step compared that recall, then stored the claim. So its receipt reveals each
+   * older copy that was put back since then, also after that copy granted many claims.
    */
   anchor: (Remembered & { readonly claim: string }) | undefined;
 }
 
 /**
- * The same registry for many clients, which remembers the receipts of its answers: a claim bears one of a lease that was not given back, so
- * that a registry which went back in time is found out by its next claim, or a second later.
+ * The same registry for many clients. It remembers the receipts of its answers. A claim sends the receipt of a lease that was not released.
+ * So the next claim, or one a second later, detects that the registry went back in time.
  */
 export function recalling<Recalled extends Registry>(registry: Recalled): Recalled {
   /** By name. */
@@ -76,7 +76,7 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
     async renew(request) {
       const { namespace } = request;
       const answer = await registry.renew(request).catch((error: unknown) => {
-        // The store may have no place for what this holder proves: a namespace that is gone.
+        // The store may not keep what this holder proves, because the namespace is gone.
         const { until = 0 } = readReceipt(request.receipt) ?? {};
         if (isSnowleaseError(error, "QUARANTINE")) remember(namespace, request.token, request.receipt, until);
         throw error;
@@ -96,7 +96,7 @@ export function recalling<Recalled extends Registry>(registry: Recalled): Recall
     ...(registry.remove !== undefined && {
       async remove(request: RemoveRequest) {
         await registry.remove?.(request);
-        // A namespace of this name that is made later never granted these.
+        // A later namespace of this name did not grant these.
         kept.delete(request.namespace);
       },
     }),

@@ -5,8 +5,8 @@ import type { HistoryRow } from "../rule/registry.ts";
 import type { Stored } from "../rule/window.ts";
 
 /*
- * What is stored as JSON. Processes of several versions share a store. A newer one may have added fields: a reader leaves them out of
- * what it returns, and each write keeps them.
+ * What is stored as JSON. Processes of several versions share a store. A newer version may have added fields. A reader does not return
+ * these fields, but each write keeps them.
  */
 
 /** A JSON object as it was read. */
@@ -73,7 +73,7 @@ export const rowFields: z.ZodType<HistoryRow> = z.object({
   end: z.enum(["released", "forced", "reset", "taken-over"]),
 });
 
-/** The record that such fields stand for. */
+/** The record for such fields. */
 export function storedOf(fields: RecordFields): Stored {
   const { recents: text, ...stored } = fields;
   const recents = text && { from: text.from, bytes: Uint8Array.from(Buffer.from(text.bytes, "base64")) };
@@ -81,7 +81,7 @@ export function storedOf(fields: RecordFields): Stored {
 }
 
 /**
- * A record as JSON. `before`: the record in whose place it is put, as it was read: fields of it that this version does not know are kept.
+ * A record as JSON. `before`: the record that it replaces, as it was read. Fields of that record that this version does not know are kept.
  */
 export function recordJson(
   stored: Stored,
@@ -91,13 +91,13 @@ export function recordJson(
   const text = recents && { from: recents.from, bytes: Buffer.from(recents.bytes).toString("base64") };
   const known = { ...stored, recents: text };
   if (before === undefined) return known;
-  // A part that did not change is written as it was read, with fields of its own that are unknown.
+  // A part that did not change is written as it was read, with its unknown fields.
   const parts = (["holder", "recents", "checkpoint"] as const).filter((name) => stored[name] === before.record[name]);
   const same = parts.map((name) => [name, before.json[name]] as const);
   return { ...unknownFields(before.json, [recordShape]), ...known, ...Object.fromEntries(same) };
 }
 
-/** The fields of an object that are in none of the `known` ones. */
+/** The fields of an object that none of the `known` objects has. */
 function unknownFields(json: StoredJson, known: readonly object[]): StoredJson {
   return Object.fromEntries(
     Object.entries(json).filter(([name]) => !known.some((fields) => Object.hasOwn(fields, name))),

@@ -1,4 +1,4 @@
-/** The same items in a random order: each order is as likely. */
+/** The same items in a random order. Each order is equally likely. */
 export function shuffled<Item>(items: readonly Item[]): Item[] {
   const all = [...items];
   for (let i = all.length - 1; i > 0; i--) {

@@ -1,6 +1,6 @@
 import { readSql } from "./sql-files.ts";
 
-/** The statements of a file of `sql/` by name: each begins behind a line `-- name: NAME`. What stands before is for people. */
+/** The statements of a file in `sql/`, by name. Each begins after a line `-- name: NAME`. The text before the first one is for people. */
 export function readStatements(file: string): ReadonlyMap<string, string> {
   const [, ...sections] = readSql(file).split(/^-- name: */m);
   return new Map(

@@ -1,5 +1,5 @@
 /*
- * Every kind of store, a line each. Nothing here loads a driver.
+ * Every kind of store, one in each line. This file loads no driver.
  */
 
 export { etcd } from "./etcd/address.ts";

@@ -4,29 +4,29 @@ import { shown, SnowleaseError } from "../id/errors.ts";
 
 /** What docs and messages say of a parameter. */
 interface ParameterNotes {
-  /** As a URL has it. */
+  /** As written in a URL. */
   readonly default?: string;
   /** One sentence or more, for docs/registries. */
   readonly meaning: string;
   /** No message shows the value. */
   readonly secret?: true;
-  /** A ready client of the driver has a setting of its own for it. */
+  /** A ready client of the driver has its own setting for it. */
   readonly clientHas?: true;
-  /** It says which registry is meant, as a path does: it belongs to what is shown of the URL. */
+  /** It says which registry is meant, as a path does. So it is part of the text that messages show of the URL. */
   readonly isPlace?: true;
 }
 
 /** A parameter of registry URLs that one kind of store has. */
 export interface StoreParameter<Value = unknown> extends ParameterNotes {
-  /** The value of a text, or undefined where the text has none. */
+  /** The value of a text. Undefined if the text is not valid. */
   readonly read: (text: string) => Value | undefined;
-  /** What the text has to be: goes on after "Expected `name`". */
+  /** The rule for the text. It follows "Expected `name`". */
   readonly rule: string;
-  /** What a number is in that a program gives beside a ready client. */
+  /** The unit of a number that a program gives together with a ready client. */
   readonly unit?: "ms";
 }
 
-/** The parameters of a kind of store, by name. A value without a default is undefined where the URL leaves it out. */
+/** The parameters of a kind of store, by name. If the URL omits a parameter without a default, its value is undefined. */
 export type StoreParameters<Values = Readonly<Record<string, unknown>>> = {
   readonly [Name in keyof Values]: StoreParameter<Values[Name]>;
 };
@@ -88,7 +88,7 @@ export function readParameterFile(name: string, file: string): string {
   }
 }
 
-/** Refuses a part of a registry URL: "Expected `wait` to be …, got …". A name of a parameter comes in backticks. */
+/** Refuses a part of a registry URL: "Expected `wait` to be …, got …". The name of a parameter is in backticks. */
 export function refuse(name: string, rule: string, got: unknown): never {
   throw new SnowleaseError("CONFIG_INVALID", `Expected ${name} ${rule}, got ${shown(got)}; correct the registry URL.`);
 }

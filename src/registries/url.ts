@@ -1,30 +1,30 @@
 /*
- * The grammar of registry URLs. It knows no store: the `address.ts` of each store's folder says which of these it takes.
+ * The grammar of registry URLs. This file knows no store: the `address.ts` of each store chooses one of these grammars.
  */
 
 /** What an address of this scheme may name. */
 export interface Scheme {
-  /** The port where a URL names none; absent where there are no ports. */
+  /** The port if a URL names none. Absent: the store has no ports. */
   readonly port?: number;
-  /** Requests are sent with TLS in any case. */
+  /** Requests are always sent with TLS. */
   readonly encrypted?: true;
   /** The addresses of a URL name other servers, to which most requests go. */
   readonly announces?: true;
-  /** What all addresses of a list are, such as "members of one cluster". Absent: an address names one. */
+  /** What the addresses of a list are, such as "members of one cluster". Absent: an address names only one. */
   readonly list?: string;
-  /** What to write in place of a list, where people expect one. */
+  /** What to write instead of a list, if people expect one. */
   readonly insteadOfList?: string;
-  /** A socket in the file system may take the place of HOST:PORT; absent where the store has none. */
+  /** A socket in the file system can replace HOST:PORT. Absent: the store has no such socket. */
   readonly socket?: SocketForm;
 }
 
 /** How a URL names a socket: as the host, `%2Fpath`, or in its query. */
 interface SocketForm {
-  /** The names in the query: as the store's drivers spell it. */
+  /** The names in the query, as the store's drivers spell them. */
   readonly parameters: readonly string[];
-  /** What is there, for messages. */
+  /** What the socket is, for messages. */
   readonly what: string;
-  /** The path is that of a folder, in which the port tells several sockets apart. */
+  /** The path names a folder. The port selects one of several sockets in it. */
   readonly hasPort?: true;
 }
 
@@ -33,31 +33,31 @@ export interface UrlText extends Scheme {
   /** In lower case. */
   readonly scheme: string;
   readonly body: string;
-  /** What the query names as a socket. */
+  /** The path of a socket in the query. */
   readonly path?: string | undefined;
   /** @throws SnowleaseError CONFIG_INVALID: "Expected the registry URL to …", never with a password in it. */
   readonly refuse: (rule: string) => never;
   readonly decode: (part: string) => string;
 }
 
-/** Reads what stands behind the scheme. `redacted`: the URL for people, where the text may hold a secret. */
+/** Reads the part after the scheme. `redacted`: the URL for people, if the text may contain a secret. */
 export type Grammar<Parts> = (url: UrlText) => Parts & { readonly redacted?: string };
 
-/** The parameters of the query that the store alone has, as given. */
+/** The parameters in the query that only this store has, as given. */
 interface OwnSettings {
   readonly settings: Readonly<Record<string, string>>;
 }
 
 /** Servers with a login. */
 export interface ServerParts extends OwnSettings {
-  /** How they are reached, where a store has several schemes. */
+  /** How to reach the servers, if a store has several schemes. */
   readonly scheme: string;
   readonly servers: readonly { readonly host: string; readonly port: number }[];
   readonly user: string | undefined;
   readonly password: string | undefined;
-  /** What stands behind the servers, decoded and without the slash before it: a database, a name, a node. */
+  /** The part after the servers, decoded and without the slash before it: a database, a name, a node. */
   readonly path: string;
-  /** A driver's ready client, which connects and logs in there: with what else it knows, a password too. */
+  /** A driver's ready client, which connects and logs in there. It also has other settings, such as a password. */
   readonly client?: object | undefined;
 }
 
@@ -67,34 +67,34 @@ export interface ServerAddress extends ServerParts {
 
 /** Addresses of HTTP servers. */
 export interface UrlParts extends OwnSettings {
-  /** One or more, without trailing slash, in the order of preference; may hold user and password. */
+  /** One or more, without trailing slash, in the order of preference. They may contain user and password. */
   readonly urls: readonly string[];
 }
 
 /** A path in the file system. */
 export interface PathParts {
-  /** As given, decoded: may be relative. */
+  /** As given, decoded. It may be relative. */
   readonly path: string;
 }
 
 export const controlCharacter: RegExp = /[\u0000-\u001f\u007f]/;
 
-/** Nothing behind the scheme. */
+/** Nothing after the scheme. */
 export const none: Grammar<object> = ({ scheme, body, refuse }) => {
   if (body !== "") refuse(`to be just \`${scheme}:\`, with or without a query`);
   return {};
 };
 
 /**
- * A path, percent-decoded: a `?`, `#` or `%` in it is written `%3F`, `%23`, `%25`.
- * @param check says what a path has to be that it refuses.
+ * A path, percent-decoded. A `?`, `#` or `%` in it is written `%3F`, `%23`, `%25`.
+ * @param check returns the rule that a path breaks. Undefined: the path is valid.
  */
 export function path(check: (path: string) => string | undefined): Grammar<PathParts> {
   return ({ scheme, body, refuse, decode }) => {
     if (body.startsWith("//") && !body.startsWith("///")) {
       refuse(`to have a path, ${scheme}:./relative or ${scheme}:///absolute, and no host`);
     }
-    // Two programs with such a list in another order would use two files.
+    // Two programs with such a list in different orders would use two files.
     if (/,[a-z][a-z0-9+.-]*:/i.test(body)) refuse("to have one path; a comma in its name is written %2C");
     const encoded = body.startsWith("//") ? body.slice(2) : body;
     if (/^\/?~/.test(encoded)) refuse("to have a path without `~`, which is not expanded; write it out");
@@ -105,7 +105,7 @@ export function path(check: (path: string) => string | undefined): Grammar<PathP
   };
 }
 
-/** `//HOST:PORT/…`, several separated by commas; a later one may leave out the scheme. */
+/** `//HOST:PORT/…`, several separated by commas. All after the first may omit the scheme. */
 export const urls: Grammar<Omit<UrlParts, "settings">> = ({ scheme, list, body, refuse }) => {
   const [first = "", ...others] = `${scheme}:${body}`.split(",");
   const parts = [first, ...others.map((part) => (part.includes("://") ? part : `${scheme}://${part}`))];
@@ -126,8 +126,8 @@ export function shownUrl({ username, password, protocol, host, pathname }: URL):
 }
 
 /**
- * `//USER:PASSWORD@HOST:PORT/PATH`; where the scheme has lists, with more HOST:PORT separated by commas; where it has sockets, with the path of
- * one as the host.
+ * `//USER:PASSWORD@HOST:PORT/PATH`. If the scheme has lists, more HOST:PORT follow, separated by commas. If the scheme has sockets, the
+ * path of one can replace the host.
  */
 export const servers: Grammar<Omit<ServerParts, "settings">> = (url) => {
   const { scheme, port: usualPort = 0, list, insteadOfList, socket, path: named, body, refuse, decode } = url;
@@ -150,7 +150,7 @@ export const servers: Grammar<Omit<ServerParts, "settings">> = (url) => {
     const instead = socket === undefined ? "" : `, or with ${socket.what} as %2FPATH in place of HOST:PORT`;
     refuse(`to be like ${scheme}://USER:PASSWORD@HOST:PORT/NAME${more}${instead}, with ports up to 65535`);
   }
-  // Or else a slash in a password would make a path of what follows it, which is shown.
+  // Without this check, a slash in a password would turn the rest of it into a path, and messages show paths.
   if (path.includes("@")) refuse("to have `@`, `/` and `:` of a user, password or name as %40, %2F and %3A");
   const { shownLogin, ...who } = loginOf(login, decode);
   const redacted = `${scheme}://${shownLogin}${hosts}${path === "" ? "" : `/${path}`}`;
@@ -178,7 +178,7 @@ function loginOf(
   };
 }
 
-/** The host part of a URL whose query names a socket. Drivers want some host before the path, and ignore it. */
+/** The host part of a URL whose query names a socket. Drivers require a host before the path, and ignore it. */
 function withSocket(hosts: string, path: string, { socket, refuse }: UrlText): string {
   const { parameters: [parameter] = [], hasPort } = socket ?? {};
   if (!path.startsWith("/")) {

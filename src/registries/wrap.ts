@@ -20,14 +20,14 @@ export const requiredOperations = [
   "ping",
 ] as const;
 
-/** A call of a registry: which operation, and its arguments. */
+/** A call of a registry: the operation and its arguments. */
 export type OperationCall<Name extends OperationName = OperationName> = {
   readonly [Each in Name]: { readonly method: Each; readonly args: Parameters<NonNullable<Registry[Each]>> };
 }[Name];
 
 type AnyOperation = (...args: readonly unknown[]) => Promise<unknown>;
 
-/** These operations, each of which is answered by `answer`. */
+/** These operations. `answer` answers each of them. */
 export function operationsBy<const Name extends OperationName>(
   names: readonly Name[],
   answer: (call: OperationCall<Name>) => Promise<unknown>,
@@ -39,12 +39,12 @@ export function operationsBy<const Name extends OperationName>(
   return Object.fromEntries(entries) as unknown as Pick<Registry, Name>;
 }
 
-/** Asks a registry. Undefined where it does not have the operation. */
+/** Calls an operation of a registry. Undefined if the registry does not have it. */
 export async function ask(registry: Registry, { method, args }: OperationCall): Promise<unknown> {
   return (registry as Partial<Record<OperationName, AnyOperation>>)[method]?.(...args);
 }
 
-/** The same registry, with these of its operations answered by `around`. An operation that it does not have stays absent. */
+/** The same registry, but `around` answers these operations. An operation that the registry does not have stays absent. */
 export function wrapRegistry<Wrapped extends Registry, const Name extends OperationName>(
   registry: Wrapped,
   names: readonly Name[],

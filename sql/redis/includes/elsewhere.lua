@@ -1,6 +1,6 @@
 -- Namespaces of this name in other databases of the server. Needs: namespace.
 
--- The numbers of these databases: none on a server that lets a script see no other one. `own`: this one; '': there are no others.
+-- The numbers of these databases. None if the server does not let a script see other ones. `own`: this database; '': there are no others.
 local function databasesElsewhere(own)
   local found = {}
   local keyspace = own ~= '' and redis.pcall('INFO', 'keyspace')
@@ -22,7 +22,8 @@ local function databasesElsewhere(own)
   return found
 end
 
--- The answer of a script that would make the namespace where there are others of its name; nil: it may go on. Where anything shows that the
+-- The answer of a script that would make the namespace although there are others of its name. Nil: the script may go on.
+-- If anything shows that the
 -- namespace was here, the script makes no second one.
 local function refusalElsewhere(own)
   if meta.layout ~= nil or meta.replId ~= nil then

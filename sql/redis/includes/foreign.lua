@@ -2,7 +2,7 @@
 
 local foreignKey = prefix .. 'foreign'
 
--- Whether a worker ID without a record was never ours. Otherwise its record was deleted, and a window with it.
+-- Whether a worker ID without a record was never ours. Otherwise its record was deleted, together with a window.
 local function isNew(n)
   local from = rangeAt(n)
   return meta.layout == nil or (from ~= nil and from <= n) or read('ZSCORE', foreignKey, n)
@@ -25,8 +25,8 @@ local function noteForeign(n, record)
   redis.call('ZADD', foreignKey, now, n)
 end
 
--- The records, at most four and without that of n, whose worker IDs go back to other programs, once no clock can show a time in their
--- windows. `entries`: worker IDs that have rested longest, each with the end of its window.
+-- The records whose worker IDs are given back to other programs, because no clock can show a time in their windows: at most four, without
+-- the record of n. `entries`: the worker IDs that have rested longest, each with the end of its window.
 local function rested(entries, n, skew)
   local found, latest = {}, now - skew
   for _, entry in ipairs(entries) do
@@ -44,7 +44,7 @@ local function rested(entries, n, skew)
   return found
 end
 
--- Gives worker IDs back to other programs. Record and window stay, but a mark at `use:N` is another program's from now on, even where it
+-- Gives worker IDs back to other programs. Record and window stay, but from now on, a mark at `use:N` is another program's, even if it
 -- looks the same.
 local function giveBack(found)
   for _, each in ipairs(found) do

@@ -1,7 +1,7 @@
--- Marks by which programs that keep no window (Java processes of westid) see that a worker ID is taken: `use:N`, and the list of a
--- host. Needs: namespace, records.
+-- Marks that show programs without windows (Java processes of westid) that a worker ID is taken: `use:N`, and the list of a host.
+-- Needs: namespace, records.
 
--- What `use:N` contains from the claim of this record until its worker ID is given back.
+-- The value of `use:N` from the claim of this record until its worker ID is given back.
 local function useOf(record)
   return record.pid .. 'x' .. record.ip .. 'x' .. record.host
 end
@@ -10,8 +10,8 @@ local function readUse(n)
   return read('GET', prefix .. 'use:' .. n)
 end
 
--- The mark of another program at `use:N`, or nil; then the mark of this record's holder, or nil. A vacated record's mark belongs to
--- another program even where it looks the same: pid, address and host name come again, as with pid 1 of a container.
+-- The mark of another program at `use:N`, or nil. Then the mark of this record's holder, or nil. The mark of a vacated record belongs to
+-- another program even if it looks the same: pid, address and host name can come again, as with pid 1 of a container.
 local function foreignUse(n, record)
   local use = readUse(n)
   if use and (record == nil or record.host == nil or record.vacated or use ~= useOf(record)) then
@@ -20,7 +20,7 @@ local function foreignUse(n, record)
   return nil, use or nil
 end
 
--- Notes for good that programs which keep no window take worker IDs here.
+-- Notes permanently that programs without windows take worker IDs here.
 local function noteBeside()
   if not meta.beside then
     meta.beside = '1'
@@ -36,7 +36,7 @@ local function leaveHostList(record)
   redis.call('LREM', hostList(record.ip), 0, record.pid .. 'x' .. record.workerId)
 end
 
--- Checks what `endClaim` writes. Returns what stands at `use:N`.
+-- Checks what `endClaim` writes. Returns the value of `use:N`.
 local function expectEnd(record)
   local use = readUse(record.workerId)
   expectIndexes(record.host)
@@ -45,8 +45,8 @@ local function expectEnd(record)
   return use
 end
 
--- Writes a record whose claim has ended. `opens`: whether its window is over, so that the mark goes, too. Where other programs were
--- ever seen, the mark stays.
+-- Writes a record whose claim has ended. `opens`: whether its window is over, so that the mark is also deleted. If other programs were ever
+-- seen, the mark stays.
 local function endClaim(record, token, use, opens)
   local vacates = opens and not meta.beside and not record.vacated and use == useOf(record)
   record.vacated = record.vacated or vacates or nil
@@ -61,8 +61,8 @@ local function endClaim(record, token, use, opens)
   end
 end
 
--- Appends a worker ID as an operator sees it: its record, and `use` (another program's mark) or `own` (its holder's). Returns nil
--- where there is nothing to see.
+-- Appends a worker ID as an operator sees it: its record, and `use` (another program's mark) or `own` (its holder's). Returns nil if there
+-- is nothing to see.
 local function listedWorker(list, n)
   local record = load(n)
   local use, own = foreignUse(n, record)

@@ -1,8 +1,8 @@
--- The keys of a namespace, the server's clock, and what is fixed for the namespace. Every script includes this first.
+-- The keys of a namespace, the server's clock, and the fixed properties of the namespace. Every script includes this first.
 --
--- KEYS[1] is the prefix of all keys of one namespace: `workerId` or `workerId/NAMESPACE`, in braces on a cluster, so that the keys
--- share a slot. Each ARGV is a text; '' stands for an argument that the caller leaves out. A script answers with a list: the outcome,
--- then name, value, name, value; its header lists the outcomes with their names. `row`: a list of names and values of its own.
+-- KEYS[1] is the prefix of all keys of one namespace: `workerId` or `workerId/NAMESPACE`. On a cluster it is in braces, so that the keys
+-- share a slot. Each ARGV is a text. '' means that the caller omits the argument. A script returns a list: the outcome, then pairs of
+-- a name and its value. Its header lists the outcomes with their names. `row`: a nested list of names and values.
 --
 --   meta           hash    id, receipt key and settings of the namespace; the server that wrote last; era and quarantine
 --   window:N       hash    worker ID N: its record (MessagePack), the hash of its holder's token, the recents that the next holder may
@@ -18,9 +18,9 @@
 --   history:N      zset    records of N's claims before the last one, by fence
 --   prunable       zset    worker IDs with a history, by the end of the oldest window in it
 --
--- Before its first write a script reads each key that it writes, or checks the key's type: a script that fails half way leaves its
--- first writes behind. For the same reason it writes a record first, in one command. Times are Unix ms by this server's clock
--- unless a name says otherwise.
+-- Before its first write, a script reads each key that it writes, or checks the key's type, because a script that fails half way keeps its
+-- first writes. For the same reason it writes a record first, in one command. Times are Unix ms by this server's clock unless a name says
+-- otherwise.
 
 local prefix = KEYS[1] .. ':'
 local metaKey, tokenKey, unusedKey = prefix .. 'meta', prefix .. 'token', prefix .. 'unused'
@@ -66,7 +66,7 @@ do
     'HMGET', metaKey, 'layout', 'replId', 'maxWindow', 'maxClockSkew', 'era', 'quarantineEnd', 'beside', 'schema', 'id', 'opensAt',
     'proved'
   )
-  -- A later version may give these fields another meaning.
+  -- In a later version, these fields may have another meaning.
   if found[8] and found[8] ~= '2' then
     error('VERSION ' .. string.sub(found[8], 1, 40), 0)
   end
@@ -88,23 +88,23 @@ do
   meta = {
     layout = found[1] or nil,
     replId = found[2] or nil,
-    -- Where nothing is known of a namespace: `assumedLimits` in rule/limits.ts.
+    -- The limits if nothing is known about a namespace: `assumedLimits` in rule/limits.ts.
     maxWindow = whole('maxWindow', found[3], 600000),
     maxClockSkew = whole('maxClockSkew', found[4], 10000),
     era = found[5] or nil,
-    -- The end of the last quarantine; never sinks. Fences of this era are above it.
+    -- The end of the last quarantine. It never decreases. Fences of this era are above it.
     quarantineEnd = quarantineEnd,
-    -- When grants and renewals go on, and no window of this era begins before it: an operator can end a quarantine early.
+    -- From then on, grants and renewals go on, and no window of this era begins before it. An operator can end a quarantine early.
     opensAt = whole('opensAt', found[10], quarantineEnd),
     id = found[9] or nil,
     beside = found[7],
-    -- '1': a holder's receipt proved the namespace, of which nothing else was known then.
+    -- '1': a holder's receipt proved the namespace when nothing else was known about it.
     -- 'removed': an operator removed it.
     proved = found[11] or nil,
   }
 end
 
--- What is fixed for the namespace, as names and values.
+-- The fixed properties of the namespace, as names and values.
 local function info()
   return 'id', meta.id or '', 'layout', meta.layout or '', 'maxWindow', meta.maxWindow, 'maxClockSkew', meta.maxClockSkew,
     'era', meta.era or '', 'quarantineEnd', meta.quarantineEnd, 'opensAt', meta.opensAt, 'clock', now

@@ -7,7 +7,7 @@ local function pinsOf(ip)
   return read('HGET', ownersKey, ip) or nil
 end
 
--- Removes a worker ID from those that are pinned for an address, or adds it. `pins`: what `pinsOf` returned.
+-- Removes a worker ID from the ones that are pinned for an address, or adds it. `pins`: what `pinsOf` returned.
 local function setPins(ip, n, pins, add)
   local others = string.gsub(pins or ' ', ' ' .. n .. ' ', ' ', 1)
   if add then

@@ -1,13 +1,14 @@
 -- Notices that this server may have forgotten windows that it acknowledged. Needs: namespace.
 --
--- A server that was restarted, promoted or flushed may have forgotten some. From the moment that a script notices it, nothing is granted
--- or renewed until every window that may ever have been granted has passed: until `quarantineEnd`, or until an operator ends it earlier,
--- `opensAt`. Records from before belong to an older era: no claim continues behind them, and every window begins at `opensAt` or later.
+-- A server that was restarted, promoted or flushed may have forgotten windows. From the moment when a script notices this, nothing is
+-- granted or renewed until every window that may ever have been granted has passed: until `quarantineEnd`. An operator can end this
+-- earlier, at `opensAt`. Older records belong to an older era. No claim continues after them, and every window begins at `opensAt` or
+-- later.
 
--- When a namespace opens that is being removed, and how the digits of an era begin where one of the same name was: rule/era.ts.
+-- The `opensAt` of a namespace during its removal, and the first digits of an era whose name had a removed namespace: rule/era.ts.
 local neverOpens, removedMark = 8640000000000000, 'de1e7ed'
 
--- Until when the windows lasted of a removed namespace of this name, Unix ms; 0 where there was none.
+-- The end of the windows of a removed namespace of this name, Unix ms. 0 if there was none.
 local function forgottenUntil()
   local time = string.match(meta.era or '', '^%d+%-' .. removedMark .. string.rep('%x', 14))
   return time and tonumber(string.sub(time, -14), 16) or 0
@@ -18,15 +19,15 @@ local function eraText(number, forgotten, digits)
   return string.format('%.0f-%s%s', number, forgotten > 0 and removedMark .. string.format('%014x', forgotten) or '', digits)
 end
 
--- A field of what INFO tells.
+-- A field of the text that INFO returns.
 local function field(text, name)
   local _, last = string.find(text, '\n' .. name .. ':', 1, true)
   return last and string.match(text, '^%x+', last + 1) or ''
 end
 
--- How much this process has taken over from a primary: where that grows, its earlier data is gone. And how often it was told to be a
--- replica, or none: where that grows, another server may have been the primary in between, unheard by this one behind a cut link. In a
--- cluster the epoch tells the same. CONFIG RESETSTAT sets these to 0, except the keys loaded last and the epoch.
+-- How much data this process has received from a primary: if that grows, its earlier data is gone. And how often it got the command to be a
+-- replica, or to be none: if that grows, another server may have been the primary meanwhile, without the knowledge of this one because a
+-- link was cut. In a cluster, the epoch shows the same. CONFIG RESETSTAT sets these to 0, except the keys loaded last and the epoch.
 local function received()
   local bytes = field(redis.call('INFO', 'stats'), 'total_net_repl_input_bytes')
   local keys = field(redis.call('INFO', 'persistence'), 'rdb_last_load_keys_loaded')
@@ -40,18 +41,18 @@ local function received()
   return bytes .. '/' .. keys .. '/' .. told
 end
 
--- The number that the text of an era begins with; -1 where there is none.
+-- The number at the begin of the text of an era. -1 if there is none.
 local function eraNumber(era)
   return tonumber(string.match(era or '', '^%d+') or -1)
 end
 
--- From now on the data of this server counts as complete. Numbers of eras rise even if `meta` was lost in between. `mark`: random digits,
--- as two copies of a server may begin an era in the same ms.
+-- From now on, the data of this server counts as complete. Numbers of eras rise even if `meta` was lost meanwhile. `mark`: random digits,
+-- because two copies of a server may begin an era in the same ms.
 local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
   local number = math.max(eraNumber(meta.era), receipt and eraNumber(receipt.era) or -1)
   meta.replId = field(replication, 'master_replid')
   meta.era = eraText(math.max(now, number + 1), forgottenUntil(), mark)
-  -- A namespace that is being removed stays sealed.
+  -- During its removal, a namespace stays sealed.
   meta.quarantineEnd, meta.opensAt = quarantineEnd, meta.opensAt == neverOpens and neverOpens or opensAt
   redis.call(
     'HSET', metaKey, 'runId', field(redis.call('INFO', 'server'), 'run_id'), 'replId', meta.replId, 'received', received(),
@@ -63,20 +64,20 @@ local function beginEra(replication, quarantineEnd, opensAt, mark, receipt)
   end
 end
 
--- `nextEra` in rule/era.ts. `receipt`: what shows that the server forgot something; it may know larger limits.
+-- `nextEra` in rule/era.ts. `receipt`: the proof that the server forgot something. It may contain larger limits.
 local function beginQuarantine(replication, maxLag, mark, receipt)
   local longest, widest = meta.maxWindow, meta.maxClockSkew
   if receipt then
     longest, widest = math.max(longest, receipt.maxWindow), math.max(widest, receipt.maxClockSkew)
   end
   local length = longest + 2 * widest + (maxLag or 0)
-  -- An operator's word on the quarantines before still stands.
+  -- An operator's decision about earlier quarantines still counts.
   local before = meta.opensAt ~= neverOpens and meta.opensAt or 0
   local opens = math.max(now + length, before, receipt and receipt['until'] or 0)
   beginEra(replication, math.max(opens, meta.quarantineEnd), opens, mark, receipt)
 end
 
--- `namespace`: here, proved by a holder's receipt, or unknown; where an operator removed one of this name: remade or removed.
+-- `namespace`: here, proved by a holder's receipt, or unknown. If an operator removed a namespace of this name: remade or removed.
 local function inQuarantine()
   local known = meta.layout and 'here' or meta.proved and 'proved' or 'unknown'
   if meta.opensAt <= forgottenUntil() then
@@ -88,12 +89,12 @@ local function inQuarantine()
   }
 end
 
--- Begins a quarantine where this server may have forgotten something. Returns the answer to give while a quarantine lasts, or nil; then
--- true where the server may have forgotten something but `callerClock` contradicts its clock: a quarantine that begins by a clock
--- which is ahead would last too long, so none begins.
+-- Begins a quarantine if this server may have forgotten something. The first result is the answer to give during a quarantine, or nil. The
+-- second result is true if the server may have forgotten something, but `callerClock` contradicts its clock. Then no quarantine begins,
+-- because by a clock that is ahead it would last too long.
 --
--- A primary makes up its replication ID when it starts or is promoted, and shares it only with its replicas: the primary that has the ID
--- in `meta` is the very process that wrote it, and has been the primary ever since.
+-- A primary creates its replication ID when it starts or is promoted, and shares it only with its replicas. So a primary with the ID in
+-- `meta` is the process that wrote it, and has been the primary since then.
 local function checkQuarantine(maxLag, mark, callerClock)
   local replication = redis.call('INFO', 'replication')
   local primary = string.find(replication, '\nrole:master\r', 1, true)
@@ -101,8 +102,8 @@ local function checkQuarantine(maxLag, mark, callerClock)
     and string.find(replication, '\nmaster_replid:' .. meta.replId .. '\r', 1, true)
   if not own then
     local found = redis.call('HMGET', metaKey, 'runId', 'received')
-    -- The same process under a new ID that it did not inherit: its first replica came, or its last one left. A process that was a
-    -- replica in between, and was promoted long ago, differs only in what it received.
+    -- The same process has a new ID that it did not inherit: its first replica came, or its last one left. A process that was a replica
+    -- meanwhile, and was promoted long ago, differs only in what it received.
     local same = primary and found[1] == field(redis.call('INFO', 'server'), 'run_id')
       and string.find(field(replication, 'master_replid2'), '^0*$') and found[2] == received()
     if same then
@@ -118,8 +119,8 @@ local function checkQuarantine(maxLag, mark, callerClock)
   end
 end
 
--- Whether a holder that has come through the last quarantine reports a time before its end: that window is closed, and the server may
--- have forgotten how far it reached.
+-- Whether a holder that stayed through the last quarantine reports a time before its end. That window is closed, and the server may have
+-- forgotten how far it reached.
 local function isBeforeEra(record, timestamp)
   return record.fence <= meta.opensAt and timestamp < meta.opensAt
 end

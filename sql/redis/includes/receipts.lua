@@ -1,12 +1,12 @@
 -- What a holder's receipt proves (rule/receipt.ts), and how a claim ended (rule/verdict.ts). Needs: namespace, quarantine, records, marks.
 
--- Whether a server in the era `meta.era` has forgotten this one: eras rise.
+-- Whether a server in the era `meta.era` has forgotten this era. Numbers of eras rise.
 local function isLaterEra(era)
   local number, present = eraNumber(era), eraNumber(meta.era)
   return number > present or (number == present and era ~= meta.era)
 end
 
--- The text of the receipt for a record: `receiptOf` in rule/receipt.ts. '' where there is none.
+-- The text of the receipt for a record: `receiptOf` in rule/receipt.ts. '' if there is none.
 local function receiptOf(record)
   if not (meta.id and meta.era and record.token) then
     return ''
@@ -17,7 +17,7 @@ local function receiptOf(record)
   )
 end
 
--- The receipt with this text; nil for any other one: `readReceipt` in rule/receipt.ts.
+-- The receipt with this text. Nil for a text of another form: `readReceipt` in rule/receipt.ts.
 local function readReceipt(text)
   local id, number, mark, workerId, fence, token, renewals, ends, maxWindow, maxClockSkew = string.match(
     text, '^1%.([%da-f]+)%.(%d+)%-([%da-f]+)%.(%d+)%.(%d+)%.([%w_-]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$'
@@ -37,8 +37,8 @@ local function readReceipt(text)
   }
 end
 
--- The receipt with this text, if it is of this claim: `receiptIn` in rule/verdict.ts. nil for that of the record itself, which proves
--- nothing beside it. Most receipts are, so those are not read.
+-- The receipt with this text, if it belongs to this claim: `receiptIn` in rule/verdict.ts. Nil for the receipt of the record itself, which
+-- proves nothing new. Most receipts are of this kind, so these are not parsed.
 local function otherReceipt(text, record, workerId, fence, token)
   if record ~= nil and text == receiptOf(record) then
     return nil
@@ -48,7 +48,7 @@ local function otherReceipt(text, record, workerId, fence, token)
   return isOfClaim and receipt or nil
 end
 
--- `isForgotten` in rule/receipt.ts. `record`: of the receipt's worker ID.
+-- `isForgotten` in rule/receipt.ts. `record`: the record of the receipt's worker ID.
 local function isForgotten(receipt, record)
   if (meta.id ~= nil and meta.id ~= receipt.id) or isLaterEra(receipt.era) or record == nil or record.fence < receipt.fence then
     return true
@@ -59,16 +59,17 @@ local function isForgotten(receipt, record)
   return (record.token ~= nil and record.token ~= receipt.token) or (record.renewals or 0) < receipt.renewals
 end
 
--- Begins a quarantine where no present one covers the evidence: `isUncovered` in rule/receipt.ts.
+-- Begins a quarantine if the present one does not cover the evidence: `isUncovered` in rule/receipt.ts.
 local function actOnEvidence(receipt, maxLag, mark)
-  -- What an operator was told of a namespace that nobody had shown to exist is not his word on this one: another era begins.
+  -- An operator may have decided about a namespace before anything proved that it exists. That decision does not count for this one, so
+  -- another era begins.
   local isNews = meta.layout == nil and not meta.proved
   if isNews or receipt.era == meta.era or isLaterEra(receipt.era) or receipt['until'] > meta.quarantineEnd then
     beginQuarantine(redis.call('INFO', 'replication'), maxLag, mark, receipt)
   end
 end
 
--- The record's window reaches at least to where its holder knows that it does: `withEndOf` in rule/verdict.ts.
+-- Extends the record's window to at least the end that its holder knows: `withEndOf` in rule/verdict.ts.
 local function reachReceipt(receipt, record)
   if receipt ~= nil and record['until'] < receipt['until'] then
     record['until'] = receipt['until']
@@ -81,8 +82,8 @@ local function isDoubled(record, clock)
   return record ~= nil and record['until'] > math.min(now - meta.maxClockSkew, clock)
 end
 
--- A loss, with the times that other claims may have used, too: `spanOf` in rule/verdict.ts. `ends`: of what the holder may have used; nil:
--- the end of its window.
+-- A loss, with the times that other claims may also have used: `spanOf` in rule/verdict.ts. `ends`: the end of what the holder may have
+-- used. Nil: the end of its window.
 local function lostInDoubt(reason, receipt, record, ends)
   local from = receipt['until'] - receipt.maxWindow - receipt.maxClockSkew
   local last = math.min(record['until'], ends or receipt['until'])
@@ -103,7 +104,7 @@ end
 
 -- The answer to a holder whose claim this server has forgotten: `forgottenTo` in rule/verdict.ts.
 local function lostForgotten(receipt, record, clock)
-  -- An old primary may not know yet that another one took over. The write shows whether the replicas still follow.
+  -- An old primary may not know yet that another server took over. This write shows whether the replicas still follow.
   redis.call('HSET', metaKey, 'era', meta.era)
   if not isDoubled(record, clock) and not overlaps(receipt, record) then
     return { 'lost', 'reason', 'forgotten' }
@@ -117,8 +118,8 @@ local function lostTo(record, fence)
   return { 'lost', 'reason', ended and 'released' or 'taken' }
 end
 
--- The answer to a holder whose claim is over, without evidence. Closes the window where other claims may have used the same times:
--- `lostBeside` in rule/verdict.ts. `ends`: of what the holder may have used.
+-- The answer to a holder whose claim is over, without evidence. Closes the window if other claims may have used the same times:
+-- `lostBeside` in rule/verdict.ts. `ends`: the end of what the holder may have used.
 local function lostBeside(receipt, record, fence, ends)
   local answer = lostTo(record, fence)
   if not overlaps(receipt, record, ends) then
@@ -136,7 +137,7 @@ local function lostBeside(receipt, record, fence, ends)
   return answer
 end
 
--- Whether it is this holder's turn: `isTurnOf` in rule/turn.ts. `turns`: those that the record may have, with a space around each.
+-- Whether it is this holder's turn: `isTurnOf` in rule/turn.ts. `turns`: the turns that the record may have, with a space around each.
 local function isTurnOf(record, turns)
   return record.turn == nil or string.find(turns, ' ' .. record.turn .. ' ', 1, true) ~= nil
 end

@@ -1,10 +1,10 @@
 -- Records of worker IDs, the indexes that list them, and their history. Needs: namespace.
 
--- Called for each field of a record: a local is found sooner than a global.
+-- A local, because it is called for each field of a record, and a local is found faster than a global.
 local type = type
 
--- The fields of a record and their types. A field that is not listed belongs to a later version: every write keeps it. So a later
--- version adds only texts, booleans and whole numbers up to 2^53.
+-- The fields of a record and their types. A field that is not listed belongs to a later version, and every write keeps it. So a later
+-- version may add only texts, booleans and whole numbers up to 2^53.
 local fieldTypes = {
   workerId = 'number', fence = 'number', from = 'number', ['until'] = 'number', seenClock = 'number', knownFrom = 'number',
   clean = 'boolean', host = 'string', ip = 'string', pid = 'string', instance = 'string', process = 'string',
@@ -13,7 +13,7 @@ local fieldTypes = {
   reopened = 'number', pinned = 'string', owner = 'string', repeated = 'boolean',
 }
 
--- The record that a text at this key stands for.
+-- The record that the text at this key contains.
 local function unpackRecord(key, text)
   local ok, record = pcall(cmsgpack.unpack, text)
   if not ok or type(record) ~= 'table' then
@@ -29,7 +29,7 @@ local function unpackRecord(key, text)
       failNonsense(key, tostring(name), value)
     end
   end
-  -- Without loops: each renewal passes here.
+  -- No loops, because each renewal runs this.
   local missing = not record.fence and 'fence' or not record.from and 'from' or not record['until'] and 'until'
     or not record.seenClock and 'seenClock' or not record.knownFrom and 'knownFrom'
   -- A worker ID that was pinned before its first claim has no holder.
@@ -43,7 +43,7 @@ local function unpackRecord(key, text)
   return record
 end
 
--- Copies the fields of later versions from the record that another one replaces.
+-- Copies the fields of later versions from the replaced record.
 local function keepUnknown(record, replaced)
   for name, value in pairs(replaced) do
     if fieldTypes[name] == nil and name ~= 'token' and name ~= 'recent' then
@@ -52,7 +52,7 @@ local function keepUnknown(record, replaced)
   end
 end
 
--- The text of a record, without token and recents: they lie beside it, and are no part of history.
+-- The text of a record, without token and recents. These are stored beside it, and are not part of the history.
 local function packRecord(record)
   local token, recent = record.token, record.recent
   record.token, record.recent = nil, nil
@@ -61,7 +61,7 @@ local function packRecord(record)
   return text
 end
 
--- The record of a worker ID and its text, or nil: as it was when this script began.
+-- The record of a worker ID and its text, or nil, as they were when this script began.
 local loaded, texts = {}, {}
 local function load(n)
   if loaded[n] == nil then
@@ -85,7 +85,7 @@ local function write(record)
   )
 end
 
--- Appends a record to an answer, as names and values. A list in an answer is a row, so it lists no field that has several values.
+-- Appends a record to an answer, as names and values. A list in an answer is a row, so a field with several values is left out.
 local function listed(list, record)
   for name, value in pairs(record) do
     if type(value) ~= 'table' then
@@ -96,7 +96,7 @@ local function listed(list, record)
   return list
 end
 
--- The end of the window that a claim had before an operator reopened it.
+-- The end that a claim's window had before an operator reopened it.
 local function closedUntil(record)
   return record.reopened or record['until']
 end
@@ -125,14 +125,14 @@ end
 
 local function index(record)
   if record.host ~= nil and record.pinned == nil then
-    -- A command writes a number as text, which takes as long as the rest of it.
+    -- A command writes a number as text, which takes as long as the rest of the command.
     local score, member = string.format('%d', record['until']), string.format('%d', record.workerId)
     redis.call('ZADD', restingKey, score, member)
     redis.call('ZADD', hostKey(record.host), score, member)
   end
 end
 
--- Checks the indexes in which the records of a host are.
+-- Checks the indexes that contain the records of a host.
 local function expectIndexes(host)
   if host ~= nil then
     expectType('zset', restingKey)

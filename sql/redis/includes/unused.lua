@@ -1,6 +1,6 @@
 -- The worker IDs without a record, as ranges in `unused`. Needs: namespace.
 
--- The first and last number of the range of unused worker IDs that ends at n or above it, or nil.
+-- The first and last worker ID of the first unused range that ends at n or above it, or nil.
 local function rangeAt(n)
   local found = read('ZRANGEBYSCORE', unusedKey, n, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   return tonumber(found[1]), tonumber(found[2])
@@ -21,10 +21,10 @@ local function use(n)
   end
 end
 
--- The longest window of a namespace that is made without limits, ms: `defaultLimits` in rule/limits.ts.
+-- The longest window of a new namespace without given limits, ms: `defaultLimits` in rule/limits.ts.
 local usualMaxWindow = 120000
 
--- Makes a namespace, with one range that contains every number.
+-- Makes a namespace, with one range that contains every worker ID.
 local function makeNamespace(layout, maxWindow, maxClockSkew, id, receiptKey)
   local empty = rangeAt(0) == nil
   meta.id, meta.layout, meta.maxWindow, meta.maxClockSkew = id, layout, maxWindow, maxClockSkew

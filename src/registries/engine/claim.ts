@@ -20,7 +20,7 @@ import {
   unchanged,
 } from "./port.ts";
 
-/** `request`: as it stands now. */
+/** `request`: with its clock as of now. */
 export function* claim(
   request: ClaimRequest,
   { title, samples }: Pick<StoreRest, "title" | "samples">,
@@ -31,7 +31,7 @@ export function* claim(
   const view = yield [...claimReads(request), ...recalled];
   const { clock, standing } = view;
   const found = standing.made ?? newNamespace(layout, limits, clock, standing.noted);
-  // A claim that cannot be served makes no namespace, whatever is noted. What it remembers counts all the same.
+  // A claim that must be refused makes no namespace, even if an era is noted. Its recall counts all the same.
   const impossible = standing.made === undefined ? impossibleClaim(view, request, found) : undefined;
   if (impossible !== undefined) {
     const noted = recall && eraToNote({ clock, noted: standing.noted }, recall, eraMark);
@@ -45,7 +45,7 @@ export function* claim(
   const made = begins === undefined ? found : { ...found, era: begins };
   const becomes = made === standing.made ? undefined : { made };
   if (refusal !== undefined) {
-    // The era rests on what the recalled record says, or on its absence.
+    // The era rests on the recalled record, or on its absence.
     const records = begins && recall ? [unchanged(recall.workerId, view.byId(recall.workerId))] : [];
     return { answer: quarantineError(title, refusal), changes: becomes && { standing, becomes, records } };
   }
@@ -58,7 +58,7 @@ export function* claim(
     const holder = view.others?.takenBy(workerId);
     if (holder !== undefined) return { answer: { outcome: "foreign", workerId, holder, clock } };
   }
-  // It was granted before, or the store forgot how far: the namespace in which that holds has to stand beside its record.
+  // If the claim was granted before, or the store forgot a part of it, the record and its namespace have to be unchanged together.
   const rests = answer.outcome === "granted" || isForgotten(answer) ? before : undefined;
   const same = rests && { ...unchanged(rests.workerId, rests), isEvidence: answer.outcome !== "granted" };
   const stands = same && { standing, becomes, records: [same] };
@@ -72,12 +72,12 @@ export function* claim(
   return { answer: { ...grant, store }, changes: { standing, becomes, records } };
 }
 
-/** The record of a claim, with a window that begins at `from` or later. */
+/** The record of a claim, with a window that begins no earlier than `from`. */
 function notBefore(from: number, record: Stored): Stored {
   return record.from >= from ? record : { ...record, from, knownFrom: record.recents?.from ?? from };
 }
 
-/** What a claim sees of a pool: it may not take what others have taken, whatever its record says. */
+/** The pool as a claim sees it. The claim may not take a worker ID that another program has taken, whatever the record says. */
 function besideOthers(view: StoreView): PoolView {
   const { others } = view;
   if (others === undefined) return view;
@@ -86,7 +86,10 @@ function besideOthers(view: StoreView): PoolView {
   return { ...view, byId };
 }
 
-/** The record of a claim beside others: one of them may have had the number until it is stored, by a clock that is ahead as far as any may be. */
+/**
+ * The record of a claim beside other programs. Until it is stored, one of them may have had the worker ID, with a clock that is as far
+ * ahead as the namespace allows.
+ */
 function behindOthers(
   { clock, others, lateness = 0 }: StoreView,
   record: Stored,
@@ -95,12 +98,12 @@ function behindOthers(
 ): Stored {
   if (others === undefined || !others.seen || others.isMarked(record.workerId)) return record;
   const from = Math.max(record.from, clock + lateness + info.maxClockSkew);
-  // A quarantine waits for no window that ends later.
+  // A quarantine waits for no window that ends after this.
   const until = Math.min(from + window, clock + info.maxClockSkew + info.maxWindow);
   return { ...record, from, until: Math.max(record.until, until), recents: undefined, knownFrom: from };
 }
 
-/** Why no namespace is made for it. */
+/** The reason why a claim makes no namespace. Undefined if it makes one. */
 function impossibleClaim(
   { clock, refusal }: StoreView,
   request: ClaimRequest,

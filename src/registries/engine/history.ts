@@ -1,9 +1,9 @@
 import type { HistoryRow } from "../../rule/registry.ts";
 import type { Stored } from "../../rule/window.ts";
 
-/* A live claim has no row of history: its record says everything. It gets one in the write that ends it. */
+/* A live claim has no row of history, because its record contains everything. The write that ends the claim adds its row. */
 
-/** The row of the live claim of this record; undefined where that has ended. */
+/** The row of the live claim of this record. Undefined if that claim has ended. */
 export function presentRow(record: Stored): HistoryRow | undefined {
   const { workerId, token, fence, from, until, knownFrom, began = knownFrom, holder, claimedAt } = record;
   if (token === undefined || holder === undefined || claimedAt === undefined) return undefined;
@@ -11,7 +11,7 @@ export function presentRow(record: Stored): HistoryRow | undefined {
   return { workerId, fence, from, until, continuedFrom, holder, claimedAt };
 }
 
-/** The row of a claim that ends; undefined where it has ended before. `until`: where its window then stands. */
+/** The row of a claim that ends. Undefined if it has already ended. `until`: the end of its window after that. */
 export function endedRow(
   before: Stored | undefined,
   until: number,

@@ -6,7 +6,7 @@ import { decideRelease, decideRenewal, type InQuarantine, type Verdict } from ".
 import { endedRow } from "./history.ts";
 import { type Operation, type Outcome, stateOf, type StoreView, unchanged } from "./port.ts";
 
-/* What a holder asks. `request`: as it stands now. `title` names the store in errors. */
+/* The requests of a holder. `request`: with its clock as of now. `title` names the store in errors. */
 
 export function* renew(request: RenewRequest, title: string): Operation<Renewal | Lost> {
   const { workerId } = request;
@@ -16,7 +16,7 @@ export function* renew(request: RenewRequest, title: string): Operation<Renewal 
   if (made === undefined) return unknown(view, title, decideUnknownRenewal({ clock, noted }, request, eraMark));
   view.checkClock?.(made.info);
   const verdict = decideRenewal(stateOf(made, clock), view.byId(workerId), request, eraMark);
-  // Another program has the number, or may have it at any moment.
+  // Another program has the worker ID, or may get it at any moment.
   const isTaken = verdict.answer.outcome === "renewed" && view.others?.isMarked(workerId) === false;
   if (isTaken) return { answer: { outcome: "lost" } };
   return decided(view, title, { made, workerId, verdict });
@@ -32,7 +32,7 @@ export function* release(request: ReleaseRequest, title: string): Operation<Rele
   return decided(view, title, { made, workerId, verdict });
 }
 
-/** Stores what a verdict says: an era that begins, the record, the end of its claim. */
+/** Stores a verdict: an era that begins, the record, the end of its claim. */
 function decided<Answer extends { readonly outcome: string }>(
   view: StoreView,
   title: string,
@@ -43,13 +43,16 @@ function decided<Answer extends { readonly outcome: string }>(
   const before = view.byId(workerId);
   const becomes = begins && { made: { ...made, era: begins } };
   const ended = end && after && endedRow(before, after.until, clock, end);
-  // A read may lag: what shows that the store forgot something has to stand.
+  // A read may lag. What shows that the store forgot something has to be unchanged at the commit.
   const isNothing = becomes === undefined && after === undefined && !isForgotten(answer);
   const records = after === undefined ? [unchanged(workerId, before)] : [{ workerId, before, after, ended }];
   return { answer: answerOrError(title, answer), changes: isNothing ? undefined : { standing, becomes, records } };
 }
 
-/** Notes that a namespace was forgotten, where a holder proves it. Where that was noted before, there still has to be none. */
+/**
+ * Notes that a namespace was forgotten, if a holder proves it. If that was noted before, the commit checks that there is still no
+ * namespace.
+ */
 function unknown({ standing }: StoreView, title: string, { begins, answer }: Verdict<Lost>): Outcome<Lost> {
   const becomes = begins && { noted: begins };
   const isProven = answer.outcome === "quarantine" || isForgotten(answer);

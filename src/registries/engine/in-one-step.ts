@@ -3,28 +3,28 @@ import type { Registry } from "../../rule/registry.ts";
 import type { RunOperation, StoreChanges, StoreRest, StoreView } from "./port.ts";
 import { registryOf } from "./registry.ts";
 
-/** A store that runs code between reading and writing. */
+/** A store that can run code between its reads and its writes. */
 export interface AtomicStore extends StoreRest {
   /**
-   * Runs one step on what stands under a name. Nothing else changes that between the step's reads and its commit, in this process or another
-   * one: the code is synchronous, and the store keeps others away, or runs it again where one was faster. Resolves to what the code returned
-   * once all of it is durable: what the step changed, and what it read that another step had changed. Where the code throws, or the write
-   * fails, nothing has changed for later steps either. `writes`: whether it may change anything; where not, too, it sees each change that
-   * was acknowledged.
+   * Runs one step on the contents of a name. Nothing else, in this process or another one, changes these contents between the step's reads
+   * and its commit. The code is synchronous, and the store excludes others, or runs the code again if another step was faster. Resolves to
+   * the result of the code once everything is durable: the changes of this step, and the changes of other steps that it read. If the code
+   * throws, or the write fails, later steps see no change either. `writes`: whether the step may change anything. A step that only
+   * reads also sees each acknowledged change.
    */
   atomically<Answer>(namespace: string, writes: boolean, work: (step: AtomicStep) => Answer): Promise<Answer>;
 }
 
 /** A store during one step. */
 export interface AtomicStep {
-  /** How long the operation waited until the step began, ms. */
+  /** How long the operation waited before the step began, ms. */
   readonly waited: number;
   readonly view: StoreView;
-  /** Changes what was read; called once at most, behind all reads. */
+  /** Changes what was read. Called at most once, after all reads. */
   commit(changes: StoreChanges): void;
 }
 
-/** The registry in such a store: each operation is one step. */
+/** The registry in such a store. Each operation is one step. */
 export function inOneStep(store: AtomicStore): Registry {
   const run: RunOperation = async (namespace, kind, begin) => {
     const answer = await store.atomically(namespace, kind !== "read", ({ waited, view, commit }) => {

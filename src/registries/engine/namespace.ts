@@ -5,7 +5,7 @@ import { checkUnsealed, infoOf } from "../../rule/quarantine.ts";
 import type { InitRequest } from "../../rule/registry.ts";
 import { type Operation, stateOf, type StoreRead, type StoreView } from "./port.ts";
 
-/* What makes a namespace, and what only looks. `title` names the store in errors. */
+/* The operations that make a namespace, and those that only read. `title` names the store in errors. */
 
 export function* init(request: InitRequest, title: string): Operation<NamespaceInfo> {
   const { namespace, layout } = request;
@@ -31,7 +31,7 @@ export function* receiptKey(): Operation<string | undefined> {
   return { answer: standing.made?.receiptKey };
 }
 
-/** Reads in one round trip. `found`: what becomes of it. */
+/** Reads in one round trip. `found` makes the answer from it. */
 export function* look<Answer>(reads: readonly StoreRead[], found: (view: StoreView) => Answer): Operation<Answer> {
   return { answer: found(yield reads) };
 }

@@ -1,23 +1,23 @@
 import { isSnowleaseError, SnowleaseError } from "../../id/errors.ts";
 import { type Clock, monotonic } from "../../clock.ts";
 
-/** Another writer was faster: what this attempt read has changed. Nothing was written; the operation reads again. */
+/** Another writer was faster and changed what this attempt read. Nothing was written. The operation reads again. */
 export class Beaten extends Error {}
 
-/** What an attempt had read does not stand behind its own write, or by it: the operation reads again, at once. */
+/** What an attempt read is no longer true after its own write, or because of it. The operation reads again at once. */
 export class Changed extends Error {}
 
 /** How an attempt failed. */
 interface Failure extends ErrorOptions {
-  /** Whether writes had been sent, which may have been done. Default true. */
+  /** Whether the attempt had sent writes. They may have been done. Default true. */
   readonly wrote?: boolean;
-  /** What the server says of itself. Absent where it is silent. */
+  /** What the server says about itself. Absent if the server is silent. */
   readonly told?: SnowleaseError | undefined;
   /** Whether another attempt would fail in the same way. Default false. */
   readonly lasts?: boolean;
 }
 
-/** An attempt came to no end: its answer was lost, or the server answered that it cannot answer. */
+/** An attempt without a result: its answer was lost, or the server answered that it cannot answer. */
 export class Unanswered extends Error {
   readonly wrote: boolean;
   readonly told: SnowleaseError | undefined;
@@ -37,7 +37,7 @@ export interface Try {
   readonly deadline: number;
   /** How often other writers were faster. */
   readonly races: number;
-  /** How long the operation has waited until now, for a connection and in attempts that failed, whole ms. */
+  /** How long the operation has waited until now, for a connection and in failed attempts, whole ms. */
   waited(): number;
 }
 
@@ -48,21 +48,21 @@ export interface Operated {
   readonly clock: Clock;
   /** Deadline of one operation, ms. */
   readonly operationTimeout: number;
-  /** The error where an answer is missing. `isUnknown`: a write may have been done. */
+  /** The error if an answer is missing. `isUnknown`: a write may have been done. */
   silent(lost: Unanswered, isUnknown: boolean): SnowleaseError;
 }
 
-/** The longest pause where other writers are faster, ms. The first two losses need none. */
+/** The longest pause after another writer was faster, ms. There is no pause after the first two times. */
 const longestRacePause = 40;
 
-/** The longest pause behind the first attempt that came to no end, and behind a later one, ms. */
+/** The longest pause after the first attempt without a result, and after later ones, ms. */
 const [firstPause, longestPause] = [25, 800];
-/** The latter as a part of the deadline, where that is longer: a server in front of a crowd needs fewer attempts. */
+/** The latter limit as a part of the deadline, if that is longer. With fewer attempts, a server can answer many clients. */
 const pauseShare = 1 / 20;
 
 /**
- * Makes attempts until one is done: each reads, decides, and writes under the condition that nothing has changed since. `repeatable`: an
- * attempt may follow one with an unknown answer, because it sees whether that was done.
+ * Makes attempts until one is done. Each attempt reads, decides, and writes under the condition that nothing has changed since its reads.
+ * `repeatable`: an attempt may follow one whose result is unknown, because it sees whether that one was done.
  * @throws SnowleaseError REGISTRY_UNAVAILABLE at the deadline, or what the server says.
  */
 export async function operate<Answer>(
@@ -76,7 +76,7 @@ export async function operate<Answer>(
   const waited = (): number => Math.floor(monotonic(clock) - begun);
   let races = 0;
   let lost: Unanswered | undefined;
-  /** Whether a write is without an answer. Nothing that a later attempt is told changes that. */
+  /** Whether a write has no answer. No answer to a later attempt changes that. */
   let isUnknown = false;
   const failure = (last: Unanswered): SnowleaseError =>
     isUnknown || last.told === undefined ? store.silent(last, isUnknown) : last.told;
@@ -91,7 +91,7 @@ export async function operate<Answer>(
         if (races > 2) pause = Math.random() * Math.min(5 * races, longestRacePause);
       } else if (error instanceof Unanswered) {
         isUnknown ||= error.wrote;
-        // What a server said tells more than its silence at a later attempt.
+        // A message of the server says more than its silence at a later attempt.
         if (lost?.told === undefined || error.told !== undefined) lost = error;
         if (error.lasts || (isUnknown && !repeatable)) throw failure(lost);
         pause = longest * (0.5 + Math.random() / 2);

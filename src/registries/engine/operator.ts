@@ -17,7 +17,7 @@ import { forced, forceRefusal, noNamespace } from "../../rule/window.ts";
 import { endedRow } from "./history.ts";
 import { type Operation, recordAsSeen, type Replacement, type Standing, stateOf, type StoreChanges } from "./port.ts";
 
-/* What an operator asks. `title` names the store in errors. */
+/* The requests of an operator. `title` names the store in errors. */
 
 export function* forceRelease(request: ForceReleaseRequest): Operation<ForceReleased> {
   const { workerId, resetWindow = false } = request;
@@ -32,7 +32,7 @@ export function* forceRelease(request: ForceReleaseRequest): Operation<ForceRele
   return { answer, changes: { standing, records: [{ workerId, before, after, ended }] } };
 }
 
-/** All of these pins or none. */
+/** Pins all of these, or none. */
 export function* pinAll(namespace: string, pins: readonly Pin[], title: string): Operation<void> {
   const view = yield pins.map(({ workerId }) => ["byId", workerId] as const);
   const { clock, standing } = view;
@@ -48,7 +48,7 @@ export function* pinAll(namespace: string, pins: readonly Pin[], title: string):
   return { answer: undefined, changes: { standing, records } };
 }
 
-/** Answers those that were pinned. */
+/** Returns the worker IDs that were pinned. */
 export function* unpinAll(workerIds: readonly number[]): Operation<readonly number[]> {
   const view = yield workerIds.map((id) => ["byId", id] as const);
   const { standing } = view;
@@ -86,7 +86,7 @@ export function* separate(
   return { answer: infoOf(stateOf(made, clock)), changes: { standing, becomes: { made }, records: [] } };
 }
 
-/** Begins a removal: nothing is granted from then on. Answers the id of what is removed. */
+/** Begins a removal. From then on, nothing is granted. Returns the id of the removed namespace. */
 export function* seal({ namespace, era }: RemoveRequest, sent: readonly StoreChanges[]): Operation<string | undefined> {
   const { clock, standing } = yield [];
   const made = existing(standing, namespace);
@@ -98,8 +98,8 @@ export function* seal({ namespace, era }: RemoveRequest, sent: readonly StoreCha
 }
 
 /**
- * Ends it. `id`, `last`: of what was sealed, and of its last use. Answers whether it is gone; otherwise it is asked again: a store may delete
- * one part after the other.
+ * Ends a removal. `id`, `last`: the id and the last use of the sealed namespace. Returns whether the namespace is gone. If not, it is
+ * called again, because a store may delete one part after the other.
  */
 export function* erase(
   { namespace, forget = false }: RemoveRequest,
@@ -107,7 +107,7 @@ export function* erase(
 ): Operation<boolean> {
   const { standing } = yield [];
   const { made } = standing;
-  // Another operator removed it meanwhile; one of its name that was made since is another one.
+  // Another operator removed the namespace meanwhile. A later one of the same name is another namespace.
   if (made === undefined || made.info.id !== id) return { answer: true };
   checkSealed(namespace, made.era);
   const remembered = rememberedEra(made.era, last);
@@ -118,7 +118,7 @@ export function* erase(
   return { answer: false, changes: { standing, becomes: { noted }, records: [] } };
 }
 
-/** Whether it is what one of these changes made of it: its id shows it. */
+/** Whether one of these changes made this namespace. Its id shows it. */
 function isMadeBy(sent: readonly StoreChanges[], { info }: NewNamespace): boolean {
   return sent.some(({ becomes }) => becomes?.made?.info.id === info.id);
 }

@@ -15,29 +15,32 @@ import type {
 } from "./port.ts";
 import { registryOf } from "./registry.ts";
 
-/** A store behind a network: an operation reads, decides, and commits where nothing of that has changed. */
+/** A store behind a network. An operation reads, decides, and commits if nothing of what it read has changed. */
 export interface RemoteStore extends StoreRest, Operated {
   /** Whether one commit may pin many worker IDs. */
   readonly pinsTogether: boolean;
-  /** Runs `work` with an attempt, once what this needs is there: a connection, say. */
+  /** Runs `work` with an attempt, once the attempt has what it needs, such as a connection. */
   attempt<Answer>(namespace: string, how: AttemptOptions, work: (attempt: Attempt) => Promise<Answer>): Promise<Answer>;
 }
 
-/** What an attempt is for. */
+/** The purpose of an attempt. */
 export interface AttemptOptions extends Pick<Try, "deadline" | "races"> {
   readonly kind: OperationKind;
-  /** Among how many equally good worker IDs its reads choose by lot: other claims reach for the first of them at this moment. */
+  /**
+   * Among how many equally good worker IDs its reads choose at random, because other claims try to take the first of them at this moment.
+   */
   readonly spread: number;
 }
 
 /** One attempt at an operation. It remembers what it read. */
 export interface Attempt {
-  /** Reads, in as few round trips as the store can. */
+  /** Reads with as few round trips as the store can. */
   read(reads: readonly StoreRead[]): Promise<Answers>;
   /**
-   * Where a namespace goes, it may delete a part of its records and claims, and leave the rest as it is: it is called again.
-   * @throws Beaten where anything that was read has changed, and then nothing is written; Changed where it has to be decided anew behind a write;
-   *   Unanswered; SnowleaseError.
+   * If the changes delete a namespace, a commit may delete a part of its records and claims, and leave the rest as it is. It is then called
+   * again.
+   * @throws Beaten if anything that was read has changed: nothing is written then. Changed if the operation has to decide again after a
+   *   write. Unanswered. SnowleaseError.
    */
   commit(changes: StoreChanges): Promise<void>;
 }
@@ -48,14 +51,14 @@ export interface Answers extends Pick<StoreView, "clock" | "standing" | "refusal
   readonly found: readonly unknown[];
 }
 
-/** A store that has a method for each read. What is asked for at the same time fits one round trip. */
+/** A store that has a method for each read. Reads that start at the same time fit in one round trip. */
 export type StoreReader = {
   readonly [Name in keyof StoreReads]: (
     ...input: Parameters<StoreReads[Name]>
   ) => Promise<ReturnType<StoreReads[Name]>>;
 };
 
-/** Asks all of this at once. */
+/** Starts all reads at once. */
 export function askAll<Name extends keyof StoreReads>(
   reader: Pick<StoreReader, Name>,
   reads: readonly (readonly [name: Name, ...input: readonly unknown[]])[],
@@ -65,12 +68,14 @@ export function askAll<Name extends keyof StoreReads>(
   return together(reads.map(ask));
 }
 
-/** After each race that a claim lost it chooses among 16 times more. Where 200 processes start at once, their third attempts hardly meet. */
+/**
+ * After each lost race, a claim chooses among 16 times more worker IDs. If 200 processes start at once, their third attempts hardly meet.
+ */
 const [spreads, mostSpread] = [16, 256];
 
 /** The registry in such a store. */
 export function optimistic(store: RemoteStore): Registry {
-  /** How many claims are under way here: they would reach for the same worker IDs. */
+  /** How many claims run here now. Without the spread, they would try to take the same worker IDs. */
   let claiming = 0;
 
   const run: RunOperation = async (namespace, kind, begin) => {
@@ -98,7 +103,7 @@ export function optimistic(store: RemoteStore): Registry {
   return registryOf(store, { run, pinsTogether: store.pinsTogether });
 }
 
-/** Runs an operation to its end, and answers its reads. */
+/** Runs an operation to its end, and sends it what its reads find. */
 async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): Promise<Outcome<Answer>> {
   const found = new Map<string, unknown>();
   let next = operation.next();
@@ -111,7 +116,7 @@ async function decide<Answer>(operation: Operation<Answer>, attempt: Attempt): P
   return next.value;
 }
 
-/** The answers to all reads so far, by the reads as JSON. */
+/** The answers to all reads so far. The JSON of a read is the key. */
 function answeredReads(found: ReadonlyMap<string, unknown>): StoreReads {
   const answered =
     <Name extends keyof StoreReads>(name: Name) =>

@@ -7,120 +7,122 @@ import type { GrantingStore, HistoryRow, HolderLabel, Registry, WorkerState } fr
 import type { Stored } from "../../rule/window.ts";
 
 /*
- * The port of a store: two verbs. It reads what an operation asks for, and it commits what the operation decided, as data. How it keeps
- * its indexes is its own: it derives their changes from a record before and after.
+ * The port of a store, with two verbs. The store reads what an operation asks for, and commits what the operation decided, as data. The
+ * indexes are the store's own business: it derives their changes from a record before and after.
  */
 
-/** What stands under a name: a namespace; or none, and perhaps the era that is noted for one to come. */
+/** The contents of a name: a namespace, or none. If there is none, an era may be noted for a later one. */
 export type Standing =
   | { readonly made: NewNamespace; readonly noted?: undefined }
   | { readonly made?: undefined; readonly noted?: Era | undefined };
 
-/** The reads of all operations: lookups by key, or the first few entries of an ordered index. */
+/** The reads of all operations: lookups by key, or of the first few entries of an ordered index. */
 export interface StoreReads extends PoolView {
-  /** Records above a worker ID, in ascending order; those of other states may be left out. */
+  /** Records above a worker ID, in ascending order. Records with another state may be left out. */
   page(after: number, limit: number, state: WorkerState | undefined): Part<Stored>;
-  /** The claims of a worker ID that have ended, with a fence below `before`, newest first. */
+  /** Ended claims of a worker ID with a fence below `before`, newest first. */
   ended(workerId: number, before: number, limit: number): Part<HistoryRow>;
 }
 
-/** Some rows of a list: at most `limit`, fewer where more would keep the process busy for long. */
+/** Some rows of a list: at most `limit`, or fewer if more would keep the process busy for long. */
 export interface Part<Row> {
   readonly rows: readonly Row[];
-  /** What the next read names as `after`, or as `before`: the place of the last row that was looked at. Undefined at the end of the list. */
+  /** The `after` or `before` of the next read: the place of the last row that this read looked at. Undefined at the end of the list. */
   readonly next: number | undefined;
 }
 
-/** A read: the name of the method that answers it, then its arguments. */
+/** A read: the name of its method, then the arguments. */
 export type StoreRead = {
   readonly [Name in keyof StoreReads]: readonly [Name, ...Parameters<StoreReads[Name]>];
 }[keyof StoreReads];
 
-/** What was read: the store as it was at one moment. `byId` answers the same object each time. */
+/** What was read: the store at one moment. `byId` returns the same object each time. */
 export interface StoreView extends StoreReads {
   /** The store's clock, Unix ms. */
   readonly clock: number;
   readonly standing: Standing;
-  /** Why a claim makes no namespace where there is none. Absent where it makes one. */
+  /** Why a claim cannot make a missing namespace. Absent if it can. */
   readonly refusal?: SnowleaseError | undefined;
-  /** Programs without windows that take worker IDs here, too. Absent where no such program can. */
+  /** Programs without windows that also take worker IDs here. Absent if there can be no such program. */
   readonly others?: Others | undefined;
-  /** How long behind `clock` a claim beside them may still be stored, ms. Absent: 0. */
+  /** How long after `clock` a claim beside such programs may still be stored, ms. Absent: 0. */
   readonly lateness?: number | undefined;
-  /** By which a holder sees that another store has replaced this one. Absent where none can. */
+  /** Shows a holder that another store has replaced this one. Absent if no other store can. */
   readonly store?: GrantingStore | undefined;
   /** No window of a namespace with this layout begins before this time, Unix ms. Absent: 0. */
   readonly earliest?: ((layout: string) => number) | undefined;
-  /** Whether the session of a record's holder has ended: then its claim may end early. Absent where no session is seen. */
+  /** Whether the session of a record's holder has ended. Then the claim may end early. Absent if the store sees no sessions. */
   readonly isGone?: ((record: Stored) => boolean) | undefined;
   /**
-   * Refuses the store's clock for a namespace with this tolerance, where it is known to be wrong. Absent where that cannot be told.
+   * Refuses the store's clock for a namespace with this tolerance, if the clock is known to be wrong. Absent if the store cannot know that.
    * @throws SnowleaseError CLOCK_SKEW
    */
   checkClock?(limits: Pick<NamespaceLimits, "maxClockSkew">): void;
 }
 
-/** What the reads have shown of programs that take worker IDs without keeping a window. */
+/** What the reads have shown about programs that take worker IDs without a window. */
 export interface Others {
-  /** Whether there are any: each may have used any number that was not ours all the time. */
+  /** Whether there are such programs. Each may have used any worker ID that Snowlease did not hold all the time. */
   readonly seen: boolean;
-  /** Which of them has taken a worker ID. */
+  /** The program that has taken a worker ID. */
   takenBy(workerId: number): HolderLabel | undefined;
-  /** Whether the mark is there by which they see that the holder of our record has the worker ID. */
+  /** Whether the mark is there which shows these programs that the holder of our record has the worker ID. */
   isMarked(workerId: number): boolean;
 }
 
-/** A record in the place of the one that was read. */
+/** A record that replaces the one that was read. */
 export interface Replacement {
   readonly workerId: number;
-  /** The very object that the store answered; undefined where there was no record. */
+  /** The same object that the store returned. Undefined if there was no record. */
   readonly before: Stored | undefined;
-  /** Undefined: the record is deleted. The same as `before`: it only has to stand still. */
+  /** Undefined: the record is deleted. The same as `before`: the record only has to be unchanged. */
   readonly after: Stored | undefined;
-  /** Nothing is granted with it: the decision only rests on it. */
+  /** Nothing is granted with the record. The decision only rests on it. */
   readonly isEvidence?: boolean;
-  /** The claim that ends with it, for the history. A claim that goes on has no row there: its record says everything. */
+  /**
+   * The claim that ends with this change, for the history. A claim that goes on has no row there, because its record contains everything.
+   */
   readonly ended?: HistoryRow | undefined;
 }
 
 /**
- * What an operation decided. It takes effect as a whole, and only where `standing` and all records before still stand. A store that cannot do
- * that looks behind its writes, before it says that they are done.
+ * The decision of an operation. It takes effect as a whole, and only if `standing` and all records in `before` are unchanged. A store that
+ * cannot do that checks after its writes, before it reports that they are done.
  */
 export interface StoreChanges {
-  /** The very object that the store answered, also where it stays: the operation decided for what stood there. */
+  /** The same object that the store returned, even if it stays: the operation decided for these contents. */
   readonly standing: Standing;
-  /** What stands under the name from then on. With a namespace that is gone, all its records and claims are. Undefined: the same as before. */
+  /** The contents of the name from then on. If a namespace is deleted, so are all its records and claims. Undefined: no change. */
   readonly becomes?: Standing | undefined;
   readonly records: readonly Replacement[];
 }
 
-/** The record of a worker ID as it is: what an operation decided rests on it. */
+/** The record of a worker ID as it is. The decision of an operation rests on it. */
 export function unchanged(workerId: number, record: Stored | undefined): Replacement {
   return { workerId, before: record, after: record, isEvidence: true };
 }
 
-/** What an operation answers once its changes are stored. */
+/** What an operation returns once its changes are stored. */
 export interface Outcome<Answer> {
-  /** An error is thrown then: what shows that the store forgot something stays stored. */
+  /** An error is thrown after the commit, so that the proof that the store forgot something stays stored. */
   readonly answer: Answer | SnowleaseError;
   readonly changes?: StoreChanges | undefined;
 }
 
-/** An operation: yields reads that fit one round trip, takes what they found, decides. It has no clock and no store of its own. */
+/** An operation yields reads that fit in one round trip, takes what they found, and decides. It has no clock and no store of its own. */
 export type Operation<Answer> = Generator<readonly StoreRead[], Outcome<Answer>, StoreView>;
 
 /** The circumstances in which an operation begins. */
 interface Circumstances {
-  /** How long it had to wait before, ms: its caller's clock went on meanwhile. */
+  /** How long the operation had to wait before it began, ms. The caller's clock went on meanwhile. */
   readonly waited: number;
-  /** The changes of earlier attempts whose answers were lost: some of them may be stored. */
+  /** The changes of earlier attempts whose answers were lost. Some of them may be stored. */
   readonly sent: readonly StoreChanges[];
 }
 
 /**
- * `claim`, `renew`, `release`: of a holder. `once`: where the answer to its changes is lost, it is not attempted again, because it
- * would undo what others did since.
+ * `claim`, `renew`, `release`: from a holder. `once`: if the answer to its changes is lost, there is no second attempt, because it would
+ * undo later changes of others.
  */
 export type OperationKind = "read" | "claim" | "renew" | "release" | "write" | "once";
 
@@ -131,25 +133,25 @@ export type RunOperation = <Answer>(
   begin: (circumstances: Circumstances) => Operation<Answer>,
 ) => Promise<Answer>;
 
-/** What only the store can do or say. */
+/** What only the store can do or knows. */
 export interface StoreRest extends Pick<
   Registry,
   "kind" | "scope" | "ping" | "rehearse" | "verify" | "acceptClock" | "close"
 > {
   /** Names the store in errors. */
   readonly title: string;
-  /** Whether its reads look at a part of a large pool, unless they have to look everywhere. Default false. */
+  /** Whether its reads look at only a part of a large pool, if that is enough. Default false. */
   readonly samples?: boolean;
-  /** Whether its views know of programs without windows. Default false. */
+  /** Whether its views show programs without windows. Default false. */
   readonly hasOthers?: boolean;
   /**
-   * Deletes some of the claims that have ended and whose window ended before a time, Unix ms. The last claim of each worker ID stays: that of
-   * its record. `isDone`: none is left to delete.
+   * Deletes some of the ended claims whose window ended before a time, Unix ms. The last claim of each worker ID stays: the one of its
+   * record. `isDone`: none is left to delete.
    */
   prune(namespace: string, before: number): Promise<{ readonly pruned: number; readonly isDone: boolean }>;
 }
 
-/** A record as people see it: with its claim ended where the session of its holder has ended. */
+/** A record as people see it: if the session of its holder has ended, its claim has ended, too. */
 export function recordAsSeen({ isGone }: Pick<StoreView, "isGone">, record: Stored): Stored {
   return isGone?.(record) === true ? { ...record, token: undefined } : record;
 }

@@ -12,7 +12,7 @@ import { describe, init, look, receiptKey } from "./namespace.ts";
 import { endQuarantine, erase, forceRelease, pinAll, seal, separate, unpinAll } from "./operator.ts";
 import { type Part, recordAsSeen, type RunOperation, type StoreRead, type StoreRest, type StoreView } from "./port.ts";
 
-/** Rows that one answer lists at most. */
+/** The highest count of rows in one answer. */
 const longestPage = 10_000;
 
 /** The registry in a store. `pinsTogether`: whether it commits many pins at once. */
@@ -76,7 +76,7 @@ export function registryOf(
 
     async workers(namespace, { state, after = -1, limit = 1000 } = {}) {
       if (state === "foreign" && !hasOthers) return [];
-      // Few of them may be of one state.
+      // Few of these records may have this state.
       const wanted = (left: number): number => (state === undefined ? left : longestPage);
       return partByPart<WorkerRecord>(after, limit, (next, left) =>
         lookUp(namespace, [["page", next, wanted(left), state]], (view) => {
@@ -91,7 +91,7 @@ export function registryOf(
       const fits = (row: HistoryRow): boolean => row.until > from && (row.continuedFrom ?? row.from) < until;
       const isWhole = from === -Infinity && until === Infinity;
       const newestFirst = await partByPart<HistoryRow>(Number.MAX_SAFE_INTEGER, limit, (before, left) => {
-        // Few of them may fit.
+        // Few of these rows may fit.
         const wanted = isWhole ? left : longestPage;
         const reads: readonly StoreRead[] = [
           ["byId", workerId],
@@ -101,12 +101,12 @@ export function registryOf(
           const record = view.byId(workerId);
           const { rows, next } = view.ended(workerId, before, wanted);
           const live = record && presentRow(record);
-          // It may have ended between two reads, and be behind its history where a record alone was put back.
+          // The live claim may have ended between two reads. If only its record was put back, it may also be older than its history.
           const isHere =
             live && live.fence < before && live.fence > (next ?? -1) && !rows.some((row) => isSame(row, live));
           const all = isHere ? [live, ...rows].toSorted((a, b) => b.fence - a.fence) : rows;
-          // No older one ends later than a window that was granted at the begin of the last of these. Windows do not end in their order
-          // where an operator has reset one.
+          // No older claim ends later than a window that was granted when the last of these began. Windows do not end in their order if an
+          // operator has reset one.
           const { maxWindow = 0, maxClockSkew = 0 } = view.standing.made?.info ?? {};
           const longest = maxWindow + maxClockSkew;
           const isPast = rows.length > 0 && rows.every((row) => Math.max(row.until, row.claimedAt + longest) <= from);
@@ -140,7 +140,10 @@ function shown(view: StoreView, stored: Stored): WorkerRecord {
   return others?.isMarked(stored.workerId) === true ? shownMarked(record) : record;
 }
 
-/** The request as it stands now. The caller's clock went on while the operation waited; otherwise it would look set back. */
+/**
+ * The request with its clock as of now. The caller's clock went on while the operation waited. Without the difference, it would look set
+ * back.
+ */
 function present<Request extends { readonly token: string; readonly clock: number }>(
   request: Request,
   waited: number,
@@ -148,7 +151,7 @@ function present<Request extends { readonly token: string; readonly clock: numbe
   return { ...request, token: storedToken(request.token), clock: request.clock + waited };
 }
 
-/** Reads a list part by part. Between two of them the event loop has its turn. */
+/** Reads a list part by part. Between two parts, the event loop can run other work. */
 async function partByPart<Row>(
   start: number,
   limit: number,

@@ -1,31 +1,31 @@
 /**
- * Who has a worker ID on this host, from which registry file: the name of an abstract Unix socket tells. Every user of the host can read
- * such a name, and can make one that is not true.
+ * The name of an abstract Unix socket. It shows which process has a worker ID on this host, and from which registry file. Every user of the
+ * host can read such a name, and can make a false one.
  */
 export interface GuardName {
   readonly namespace: string;
   readonly workerId: number;
-  /** Tells registry files apart; the same in each container that mounts the same file. 16 hex digits. */
+  /** Identifies a registry file: the same in each container that mounts the same file. 16 hex digits. */
   readonly file: string;
-  /** As the holder's container numbers them. */
+  /** User and process as the holder's container numbers them. */
   readonly uid: number;
   readonly pid: number;
-  /** When it asked for the worker ID, Unix ms. */
+  /** When the holder asked for the worker ID, Unix ms. */
   readonly since: number;
-  /** Tells two claims of one process apart: 6 digits to the base of 36. */
+  /** Distinguishes two claims of one process: 6 digits to the base of 36. */
   readonly nonce: string;
 }
 
-/** The name of the socket, without its first byte, which is 0. At most 107 bytes: Linux has no room for more. */
+/** The name of the socket, without its first byte, which is 0. At most 107 bytes, the limit of Linux. */
 export function guardText({ namespace, workerId, file, uid, pid, since, nonce }: GuardName): string {
   return ["snowlease", namespace, workerId, file, uid, pid, since.toString(36), nonce].join("/");
 }
 
 /**
- * The names for one worker ID in the text of `/proc/net/unix`. A line that has another form counts as none: any program can bind any bytes.
+ * The names for one worker ID in the text of `/proc/net/unix`. Lines with another form are ignored, because any program can bind any bytes.
  */
 export function guardNamesIn(listing: string, namespace: string, workerId: number): GuardName[] {
-  // The kernel shows each byte 0 as @, and some versions of Node fill the name up with them.
+  // The kernel shows each byte 0 as @, and some versions of Node fill the rest of the name with such bytes.
   const form = new RegExp(
     ` @snowlease/${namespace}/${workerId}/([0-9a-f]{16})/(\\d{1,10})/(\\d{1,10})/([0-9a-z]{1,9})/([0-9a-z]{6})@*$`,
     "gm",

@@ -5,21 +5,24 @@ import { type FileIdentity, StoreFile } from "../../store-file.ts";
 import type { GuardName } from "./guard-name.ts";
 import { holderElsewhere, HostGuard } from "./host-guard.ts";
 
-/** A registry whose worker IDs are marked as taken for the whole host, so that no user gets one that another user's file has granted. */
+/** A registry whose worker IDs are marked as taken for the whole host. So no user gets a worker ID that another user's file has granted. */
 export interface GuardedRegistry extends Registry {
-  /** Takes all marks away; for a lease that ended without giving its worker ID back. */
+  /** Removes all marks, after a lease that ended without releasing its worker ID. */
   free(): void;
 }
 
-/** Between two looks of a claim that waits, ms: the least, and what is added at random, so that two that saw each other do not meet again. */
+/**
+ * The pause between two looks of a waiting claim, ms: the least, and the random part. Because of the random part, two claims that saw each
+ * other do not meet again.
+ */
 const [leastPause, addedPause] = [50, 100];
-/** Waits for the next ms at most. */
+/** How often at most a grant waits 1 ms for the next ms of the clock. */
 const mostWaits = 10;
 
 /**
- * Guards the claims of a registry in a file that not every user of this host shares. Between processes of one file the registry alone
- * decides. A claim is refused while a process of another file marks the worker ID; a grant begins after the look that saw no such process,
- * since one may have ended a moment ago. Where the system cannot mark, claims are those of the registry.
+ * Guards the claims of a registry in a file that not every user of this host shares. Between processes of one file, the registry alone
+ * decides. A claim is refused while a process of another file marks the worker ID. A grant begins after the look that saw no such process,
+ * because such a process may have ended a moment ago. If the system cannot mark, the claims are those of the registry.
  */
 export function guardedRegistry(registry: Registry, clock: Clock): GuardedRegistry {
   /** By the token of the claim. */
@@ -58,7 +61,7 @@ export function guardedRegistry(registry: Registry, clock: Clock): GuardedRegist
     async claim(request) {
       const { namespace, workerId } = request;
       if (file !== undefined && workerId !== undefined) {
-        // Before the claim: one that waits would write to its file at each look.
+        // Before the claim, because a waiting claim would otherwise write to its file at each look.
         const other = await holderElsewhere({ namespace, workerId, file: fileKey(file) });
         if (other !== undefined) return refusalBy(other, request, file, clock.now());
       }
@@ -89,7 +92,7 @@ export function guardedRegistry(registry: Registry, clock: Clock): GuardedRegist
   };
 }
 
-/** The same in each container that mounts the file: a path is not. */
+/** The same in each container that mounts the file. A path is not. */
 function fileKey({ device, inode }: FileIdentity): string {
   return createHash("sha256").update(`${device}:${inode}`).digest("hex").slice(0, 16);
 }
@@ -103,12 +106,12 @@ function nameOf({ workerId }: Grant, { namespace, clock }: ClaimRequest, file: F
 }
 
 /**
- * Lets a grant begin in the next ms of this machine: a holder of another file may have used the present one, and have ended a moment ago.
- * For the same reason, what this file knows of earlier ticks is not all.
+ * Lets a grant begin in the next ms of this machine. A holder of another file may have used the present ms, and ended a moment ago. For the
+ * same reason, this file does not know everything about earlier ticks.
  */
 async function beginNow(grant: Grant, clock: Clock): Promise<Grant> {
   const seen = systemClock.now();
-  // A timer may fire early. Where the clock is set back meanwhile, a wait would not help.
+  // A timer may fire early. If the clock is set back meanwhile, waiting would not help.
   for (let tries = 0; tries < mostWaits && systemClock.now() <= seen; tries++) await systemClock.sleep(1);
   return { ...grant, from: Math.max(grant.from, Math.min(clock.now(), grant.until)), recents: undefined };
 }

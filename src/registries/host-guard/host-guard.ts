@@ -3,20 +3,20 @@ import { readFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { type GuardName, guardNamesIn, guardText } from "./guard-name.ts";
 
-/** The abstract sockets of this network namespace, and so of all programs that have this host's addresses. */
+/** Lists the abstract sockets of this network namespace, and so of all programs that have this host's addresses. */
 const listing = "/proc/net/unix";
 
 /**
- * A worker ID that is marked as taken for all users of this host. The mark is an abstract Unix socket: the kernel takes it away when the
- * process ends, however that ends, and keeps it while the process is stopped.
+ * A worker ID that is marked as taken for all users of this host. The mark is an abstract Unix socket. The kernel removes it when the
+ * process ends, for any reason, and keeps it while the process is stopped.
  */
 export class HostGuard {
-  /** Marks a worker ID. Undefined where this system cannot (it is not Linux, or a sandbox): others do not see this holder then. */
+  /** Marks a worker ID. Undefined if this system cannot (it is not Linux, or a sandbox): then others do not see this holder. */
   static async hold(name: GuardName): Promise<HostGuard | undefined> {
     if (process.platform !== "linux") return undefined;
     const server = createServer((connection) => connection.destroy());
     try {
-      // Without `exclusive`, the parent of a cluster's worker would keep the socket, also after the worker's end.
+      // Without `exclusive`, the parent of a cluster's worker would keep the socket, even after the end of the worker.
       server.listen({ path: `\0${guardText(name)}`, exclusive: true });
       server.unref();
       await once(server, "listening");
@@ -32,25 +32,25 @@ export class HostGuard {
   private constructor(name: GuardName, server: Server) {
     this.#name = name;
     this.#server = server;
-    // Whoever connects gets nothing; a failure to take a connection must not end the program.
+    // A process that connects gets nothing. A connection that cannot be accepted must not end the program.
     server.on("error", () => undefined);
   }
 
   /**
-   * A holder of the same worker ID that has it from another registry file; undefined where there is none. Of two that mark and then look,
-   * at least one sees the other.
+   * A holder that has the same worker ID from another registry file. Undefined if there is none. If two holders mark and then look, at
+   * least one sees the other.
    */
   other(): Promise<GuardName | undefined> {
     return holderElsewhere(this.#name);
   }
 
-  /** Takes the mark away, at once. Repeatable. */
+  /** Removes the mark at once. Repeatable. */
   free(): void {
     if (this.#server.listening) this.#server.close();
   }
 }
 
-/** A holder of this worker ID that has it from another registry file than `file`; undefined where none is seen. */
+/** A holder that has this worker ID from a registry file other than `file`. Undefined if this look sees none. */
 export async function holderElsewhere({
   namespace,
   workerId,
@@ -62,9 +62,9 @@ export async function holderElsewhere({
 
 async function marks(namespace: string, workerId: number): Promise<GuardName[]> {
   const names: GuardName[] = [];
-  // The kernel gives a long list in parts: a socket that is closed between two of them can hide one behind it from one look.
+  // The kernel returns a long list in parts. If a socket is closed between two parts, one look may miss a socket that comes after it.
   for (let look = 0; look < 2; look++) {
-    // Names are bytes, not text: in latin1 none is malformed.
+    // Names are bytes, not text. In latin1, every name is valid.
     const text = await readFile(listing, "latin1").catch(() => "");
     names.push(...guardNamesIn(text, namespace, workerId));
   }

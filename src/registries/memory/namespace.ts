@@ -3,10 +3,10 @@ import { stateOf, type Stored } from "../../rule/window.ts";
 import type { Part, Replacement, Standing, StoreChanges, StoreView } from "../engine/port.ts";
 import { MemoryRecords } from "./records.ts";
 
-/** Records that one step looks at for a list. */
+/** How many records one step looks at for a list. */
 const mostLookedAt = 10_000;
 
-/** What is kept under one name, as the present step sees it. */
+/** The contents of one name, as the present step sees them. */
 export class MemoryNamespace extends MemoryRecords implements StoreView {
   clock = 0;
   standing: Standing;

@@ -3,13 +3,13 @@ import { isIn, type PoolBounds } from "../../id/pool-bounds.ts";
 import { type PoolView, byAge } from "../../rule/pool.ts";
 import type { Stored } from "../../rule/window.ts";
 
-// Published as CommonJS: in Node its class is the default export's default, a bundler or test runner may have unwrapped it.
+// The package is CommonJS. In Node, its class is the `default` of the default export. A bundler or test runner may have unwrapped it.
 const BTree = "default" in BTreeModule ? BTreeModule.default : BTreeModule;
 
 type AgeKey = readonly [until: number, workerId: number];
 type AgeIndex = InstanceType<typeof BTree<AgeKey, Stored>>;
 
-/** Entries of an index by age that a claim looks at. Where more of them are of other pools, it looks at each record of its own pool. */
+/** How many entries of an index by age a claim looks at. If more of them are of other pools, it looks at each record of its own pool. */
 const mostLookedAt = 1000;
 
 /** The records of one namespace, with the ordered indexes that claims look into. */
@@ -89,7 +89,7 @@ export class MemoryRecords implements PoolView {
     return found;
   }
 
-  /** The records of a pool that are in an index, in its order. */
+  /** The records of a pool that an index contains, in its order. */
   #inPool(name: string, { first, last }: PoolBounds): readonly Stored[] {
     return this.#byId
       .getRange(first, last, true)

@@ -5,11 +5,11 @@ import type { SqlRow } from "./dialect.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * The table that Java processes share: one row for each number that is taken. A Java process takes over rows with its own address,
- * and looks for their pid on its own machine. So our rows have a marker in the place of an address.
+ * The table that Java processes share. It has one row for each worker ID that is taken. A Java process takes over rows with its own
+ * address, and looks for the row's pid on its own machine. So our rows contain a marker instead of an address.
  */
 
-/** A row of that table, without its number and its time. */
+/** A row of that table, without worker ID and time. */
 export interface AssignRow {
   readonly pid: number;
   readonly ip: string;
@@ -17,14 +17,14 @@ export interface AssignRow {
 }
 
 const marker = "lease@";
-/** The limits of its columns: characters, and the largest number. */
+/** The limits of its columns: the longest texts, in characters, and the largest number. */
 const [longestIp, longestHost] = [15, 60];
 export const largestInt = 0x7fff_ffff;
 
 /** The row of a record's present or last holder. */
 export function rowOf({ host, pid }: HolderLabel): AssignRow {
   const hash = createHash("sha256").update(host).digest("hex");
-  // The table may be older than Snowlease, in any character set. Some databases store an empty text as NULL.
+  // The table may be older than Snowlease, and have any character set. Some databases store an empty text as NULL.
   const hostname = Array.from(host, (char) => (/[\x20-\x7e]/.test(char) ? char : "?")).slice(0, longestHost);
   return {
     pid: Math.min(Math.max(0, Math.trunc(pid)), largestInt),
@@ -40,12 +40,12 @@ export function isOurs(row: AssignRow | undefined, { fence, holder }: Stored): b
   return row.pid === own.pid && row.ip === own.ip && row.hostname === own.hostname;
 }
 
-/** Whether another program has taken the number: Snowlease did not write its row. */
+/** Whether another program has taken the worker ID: Snowlease did not write the row. */
 export function isForeign(row: AssignRow | undefined, record: Stored | undefined): row is AssignRow {
   return row !== undefined && (record === undefined || !isOurs(row, record));
 }
 
-/** The program that took the number, for people. */
+/** The program that took the worker ID, for people. */
 export function foreignHolder({ pid, ip, hostname }: AssignRow): HolderLabel {
   return { host: hostname, ip, pid, instance: "" };
 }
@@ -57,13 +57,13 @@ export function assignRow(row: SqlRow, prefix: "" | "assign_"): AssignRow | unde
   return { pid: Number(pid), ip: String(ip), hostname: String(hostname) };
 }
 
-/** The row of a number without a record. */
+/** The row of a worker ID without a record. */
 export async function readRow(tx: Transaction, workerId: number): Promise<AssignRow | undefined> {
   const row = await tx.get("assign.get", { worker_id: workerId });
   return row && assignRow(row, "");
 }
 
-/** Shows to Java processes that the number is taken. */
+/** Shows Java processes that the worker ID is taken. */
 export async function take(
   tx: Transaction,
   { workerId, holder }: Stored,

@@ -6,14 +6,14 @@ import { conditions, setEntry, type SqlNamespace, stay } from "./namespace.ts";
 import { columnsOf, foreign, inPool, readRecord, type StoredRow, storedRowOf } from "./records.ts";
 
 /*
- * Java processes that take numbers here, too. They look for a number without a row, from 0 up, and cannot see that a window has passed. So
- * each claim beside them gives back a few numbers: those that have rested longest.
+ * Java processes that also take worker IDs here. They look for a worker ID without a row, from 0 upwards, and cannot see that a window has
+ * passed. So each claim beside them gives back a few worker IDs: the ones that have rested longest.
  */
 
-/** How many numbers a claim gives back. */
+/** How many worker IDs a claim gives back. */
 const few = 4;
 
-/** Such processes have taken some numbers of this span, and their records do not say so yet. */
+/** Such processes have taken worker IDs of this span, and the records do not show it yet. */
 export class Foreigners extends Error {
   readonly span: PoolBounds;
 
@@ -23,13 +23,13 @@ export class Foreigners extends Error {
   }
 }
 
-/** Notes that such processes take numbers here. @throws Changed */
+/** Notes that such processes take worker IDs here. @throws Changed */
 export async function noteBeside(state: SqlNamespace): Promise<never> {
   await state.tx.write(() => [stay(state), setEntry(state, "beside", 1)]);
   throw new Changed("those beside us were noted");
 }
 
-/** Lists the numbers of a span that such processes have taken as foreign, and notes that there are such processes. @throws Changed */
+/** Lists the worker IDs of a span that such processes have taken as foreign, and notes that there are such processes. @throws Changed */
 export async function noteForeigners(state: SqlNamespace, { first, last }: PoolBounds): Promise<never> {
   const { tx } = state;
   await tx.atomically(async () => {
@@ -45,7 +45,7 @@ export async function noteForeigners(state: SqlNamespace, { first, last }: PoolB
   throw new Changed("foreigners were noted");
 }
 
-/** The numbers of a pool that have rested longest: no clock can show a time of their windows any more. */
+/** The worker IDs of a pool that have rested longest. No clock can still show a time in their windows. */
 export async function restingNumbers(
   { tx, clock, made, beside }: SqlNamespace,
   pool: PoolBounds,
@@ -57,10 +57,10 @@ export async function restingNumbers(
 }
 
 /**
- * Gives a few numbers back: deletes their rows, and keeps their records. A holder that renews at the same moment keeps its number, or
- * finds its row gone: both write its record, and one of them is first.
+ * Gives a few worker IDs back: deletes their rows, and keeps their records. A holder that renews at the same moment keeps its worker ID, or
+ * finds that its row is gone. Both write the record, and one of them is first.
  *
- * @throws Beaten, or the error of a driver that means the same, where one was faster.
+ * @throws Beaten, or the error of a driver with the same meaning, if another writer was faster.
  */
 export async function giveBack(state: SqlNamespace, numbers: readonly StoredRow[]): Promise<void> {
   if (numbers.length === 0) return;

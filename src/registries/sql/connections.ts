@@ -3,13 +3,15 @@ import { SnowleaseError } from "../../id/errors.ts";
 import { TooLate, within } from "../deadline.ts";
 import type { SqlConnection } from "./dialect.ts";
 
-/** How long an idle connection stays open, ms. Short: processes that start together queue for the connections of a server. */
+/**
+ * How long an idle connection stays open, ms. This is short because processes that start together queue for the connections of a server.
+ */
 const idle = 100;
 
-/** A bounded number of connections. An idle one does not keep the process alive, and closes soon. */
+/** A limited number of connections. An idle connection does not keep the process alive, and closes soon. */
 export class SqlConnections {
   readonly #make: () => SqlConnection;
-  /** How long connecting may take, ms: at first, and now. In a crowd, clients that give up early only connect more often. */
+  /** How long connecting may take, ms: at first, and now. If many clients connect, short limits only make them connect more often. */
   readonly #firstPatience: number;
   #patience: number;
   readonly #clock: Clock;
@@ -28,8 +30,8 @@ export class SqlConnections {
   }
 
   /**
-   * Takes a connection: waits for its turn, and opens one where none is idle.
-   * @throws TooLate at `deadline`, on the monotonic clock, ms; what a driver throws that cannot connect.
+   * Takes a connection: waits until one is allowed, and opens one if none is idle.
+   * @throws TooLate at `deadline`, on the monotonic clock, ms. The error of a driver that cannot connect.
    */
   async take(deadline: number): Promise<SqlConnection> {
     await this.#place(deadline);
@@ -43,7 +45,7 @@ export class SqlConnections {
     }
   }
 
-  /** Gives it back. It is destroyed where something may be under way on it: not `settled`. */
+  /** Gives a connection back. If it is not `settled`, a statement may still run on it, and it is destroyed. */
   giveBack(connection: SqlConnection, settled: boolean): void {
     this.#busy.delete(connection);
     if (settled && !this.#closed && connection.usable) this.#keep(connection);

@@ -12,33 +12,33 @@ import type { RegistryOptions } from "../store-kind.ts";
 import { Transaction } from "./transaction.ts";
 import { Beaten, Changed, operate, type Operated, Unanswered } from "../engine/operate.ts";
 
-/** What one attempt at an operation works with. */
+/** The tools of one attempt at an operation. */
 export interface SqlTools {
   readonly tx: Transaction;
   readonly place: SqlPlace;
 }
 
-/** A database on which operations are done, each within its deadline. */
+/** A database that runs operations, each within its deadline. */
 export interface SqlDatabase extends Operated {
   readonly dialect: Dialect;
-  /** Its host and port, for messages. */
+  /** Host and port, for messages. */
   readonly where: string;
   readonly settings: SqlSettings;
   readonly schema: SqlSchema;
-  /** Of the tables of a namespace. */
+  /** The names of a namespace's tables. */
   namesOf(namespace: string): Names;
   /**
-   * Runs the work of one attempt, with a connection for that alone.
+   * Runs the work of one attempt, on a connection that nothing else uses meanwhile.
    * @throws Beaten, Changed, Unanswered, SnowleaseError
    */
   attempt<Answer>(namespace: string, deadline: number, work: (tools: SqlTools) => Promise<Answer>): Promise<Answer>;
-  /** An operation of such attempts. */
+  /** Runs an operation as such attempts. */
   execute<Answer>(
     namespace: string,
     options: { readonly repeatable: boolean },
     work: (tools: SqlTools) => Promise<Answer>,
   ): Promise<Answer>;
-  /** Runs `work` in another database of the server, over a connection for that alone. Rejects with any error of it. */
+  /** Runs `work` in another database of the server, on a connection that nothing else uses. Rejects with any of its errors. */
   visit<Answer>(database: string, namespace: string, work: (tx: Transaction) => Promise<Answer>): Promise<Answer>;
   close(): void;
 }
@@ -46,7 +46,7 @@ export interface SqlDatabase extends Operated {
 /** Where the database is. */
 export type SqlAddress = ServerAddress & { /** For people. */ readonly redacted: string };
 
-/** How long connecting may take before the next try, ms. A server with a full queue forgets clients that wait. */
+/** How long connecting may take before the next attempt, ms. A server whose queue is full forgets waiting clients. */
 const longestGreeting = 2000;
 
 const dialects: Readonly<Record<Dialect["kind"], () => Promise<Dialect>>> = {

@@ -5,15 +5,17 @@ import { conditions, entriesOf, isBeside, putNote, setEntry, setEra, type SqlNam
 import type { Transaction } from "./transaction.ts";
 
 /*
- * The removal of a namespace. Its tables stay, and the row that names their version: `schema.ts` drops them where no note of the name stays.
+ * The removal of a namespace. Its tables stay, with the row that names their version. `schema.ts` drops the tables if no note of the name
+ * stays.
  *
- * It locks rows in the order of other writers: the era, the namespace, then records with their rows for Java processes and their history.
+ * The removal locks rows in the same order as other writers: the era, the namespace, then records with their rows for Java processes and
+ * their history.
  */
 
-/** Rows of each table that one transaction deletes. */
+/** How many rows of each table one transaction deletes. */
 const most = 500;
 
-/** The records have a later use than the namespace remembers: that of a claim that was on its way when it was sealed. */
+/** The records show a later use than the namespace remembers: a claim was on its way when the namespace was sealed. */
 class LaterUse extends Error {
   readonly last: number;
 
@@ -26,21 +28,21 @@ class LaterUse extends Error {
 interface Erasure {
   /** The name of the namespace. */
   readonly namespace: string;
-  /** Noted under that name, where its tables stay. */
+  /** The era to note under that name. Its tables then stay. */
   readonly note: Era | undefined;
-  /** Whether the registry's URL says that Java processes take numbers here. */
+  /** Whether the registry's URL says that Java processes take worker IDs here. */
   readonly beside: boolean;
 }
 
-/** What is left of a namespace that is gone. */
+/** What remains known of a deleted namespace. */
 interface Erased {
   /** Whether Java processes were ever seen in it. */
   readonly beside: boolean;
 }
 
 /**
- * Deletes some of what is stored of a namespace, which is sealed; once nothing else is left, the namespace itself. Undefined where more is
- * left. @throws SnowleaseError WORKER_ID_HELD beside Java processes, while a clock may show a time in a window
+ * Deletes some rows of a sealed namespace. When nothing else is left, it deletes the namespace itself. Undefined if more is left.
+ * @throws SnowleaseError WORKER_ID_HELD beside Java processes, while a clock may show a time in a window
  */
 export async function erase(
   state: SqlNamespace,
@@ -49,7 +51,7 @@ export async function erase(
   const { tx, made } = state;
   try {
     return await tx.atomically(async () => {
-      // Behind these locks no claim adds a record, and none notes Java processes.
+      // Once this has the locks, no claim can still add a record, or note that there are Java processes.
       const [, , use = {}, rows] = await together([
         holdSealed(state),
         tx.all("record.lock-all"),
@@ -76,8 +78,8 @@ export async function erase(
 }
 
 /**
- * The rows that keep Java processes away stay until no clock can show a time in a window. Else such a process makes the same IDs as a holder
- * that does not know of the removal yet. The rows do not go by themselves, so the operator repeats the removal.
+ * The rows that keep Java processes away stay until no clock can show a time in a window. Otherwise such a process makes the same IDs as a
+ * holder that does not know of the removal yet. Nothing deletes the rows later, so the operator repeats the removal.
  * @throws SnowleaseError WORKER_ID_HELD
  */
 function checkPassed({ clock, made }: SqlNamespace, namespace: string, until: number): void {
@@ -90,7 +92,7 @@ function checkPassed({ clock, made }: SqlNamespace, namespace: string, until: nu
   );
 }
 
-/** Makes sure that the namespace is sealed as it was read, and stays so until the transaction ends. */
+/** Makes sure that the namespace is sealed as it was read, and stays sealed until the transaction ends. */
 async function holdSealed(state: SqlNamespace): Promise<void> {
   const { era, opensAt } = state.made.era;
   await together([

@@ -5,7 +5,7 @@ import type { SqlErrorMeaning } from "./dialect.ts";
 export interface SqlPlace {
   readonly title: string;
   readonly where: string;
-  /** The registry URL for people. */
+  /** The registry URL, for people. */
   readonly url: string;
   readonly namespace: string;
 }
@@ -31,7 +31,7 @@ export function missingTables({ title, where, url, namespace }: SqlPlace, cause?
   );
 }
 
-/** None of them is there: nothing can be noted of the namespace, and so its holders are told what needs no note. */
+/** No table exists, so nothing can be noted about the namespace. Its holders get an answer that needs no note. */
 export class NoTables extends SnowleaseError {
   constructor(place: SqlPlace) {
     super("SCHEMA_INCOMPATIBLE", missingTables(place).message);

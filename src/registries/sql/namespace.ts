@@ -12,36 +12,39 @@ import type { Transaction } from "./transaction.ts";
 
 export type MetaEntries = ReadonlyMap<string, { readonly value: string; readonly version: number }>;
 
-/** What an operation reads first: the table `meta` of the namespace, and which server this is. */
+/** The first read of an operation: the table `meta` of the namespace, and the identity of this server. */
 export interface SqlNamespace {
   readonly made: NewNamespace;
   /** The server's clock, Unix ms. */
   readonly clock: number;
-  /** Which server this is. */
+  /** The identity of this server. */
   readonly identity: string;
-  /** Whether programs without windows were seen: they may have used any number that Snowlease did not hold all the time. */
+  /** Whether programs without windows were seen. They may have used any worker ID that Snowlease did not hold all the time. */
   readonly beside: boolean;
   /** The rows of the table `meta`. */
   readonly entries: MetaEntries;
-  /** Of the attempt that read it. */
+  /** The transaction of the attempt that read this. */
   readonly tx: Transaction;
 }
 
 const nextPrefix = "next:";
 
-/** The entry that says where the search for an unused number of a pool begins. Where it is behind one, only a search of all of the pool finds that. */
+/**
+ * The entry that says where the search for an unused worker ID of a pool begins. Only a search of the whole pool finds an unused worker ID
+ * before that place.
+ */
 export function nextEntry({ first, last }: PoolBounds): string {
   return `${nextPrefix}${first}-${last}`;
 }
 
-/** The pool of such an entry; undefined for another one. */
+/** The pool of such an entry. Undefined for any other entry. */
 export function poolOfNext(entry: string): PoolBounds | undefined {
   if (!entry.startsWith(nextPrefix)) return undefined;
   const [first = 0, last = 0] = entry.slice(nextPrefix.length).split("-").map(Number);
   return { first, last };
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE where the tables are missing, or of another version. */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE if the tables are missing, or have another version. */
 export async function readNamespace(tx: Transaction, place: SqlPlace, schema: number): Promise<SqlNamespace> {
   const rows = await tx.all("meta.read");
   const entries = entriesOf(rows);
@@ -85,12 +88,12 @@ function eraIn(entries: MetaEntries): Era {
   };
 }
 
-/** The era that is noted where there is no namespace: `rule/unknown-namespace.ts`. */
+/** The era that is noted if there is no namespace: `rule/unknown-namespace.ts`. */
 export function noteIn(entries: MetaEntries): Era | undefined {
   return entries.has("era") ? eraIn(entries) : undefined;
 }
 
-/** Notes an era, in one transaction. Beaten by one that makes the namespace: that writes the row of the era, too. */
+/** Notes an era, in one transaction. It is beaten by an operation that makes the namespace, because that writes the row of the era, too. */
 export function putNote(
   namespace: Pick<SqlNamespace, "tx" | "entries">,
   { era, quarantineEnd, opensAt }: Era,
@@ -127,9 +130,9 @@ export function conditions({ identity, made }: SqlNamespace): { identity: string
 }
 
 /**
- * Begins a quarantine where another server wrote last: this one may lack what that one acknowledged (a standby that lagged, a restored
- * backup). From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
- * @throws Beaten where another process noticed at the same time; Changed where it had to write.
+ * Begins a quarantine if another server wrote last. This server may lack writes that the other acknowledged: it is a standby that lagged,
+ * or a restored backup. From then on, nothing is granted or renewed until every window that may ever have been granted has passed.
+ * @throws Beaten if another process noticed this at the same time. Changed if this call had to write.
  */
 export async function guard(state: SqlNamespace, dialect: Dialect): Promise<void> {
   const { identity, entries, made, clock, tx } = state;
@@ -141,7 +144,10 @@ export async function guard(state: SqlNamespace, dialect: Dialect): Promise<void
   throw new Changed(isOther ? "a quarantine began" : "the nodes of the cluster changed");
 }
 
-/** Stores another era in the place of the one that was read. Not by a server from which only reads come, such as a replica behind a proxy. */
+/**
+ * Stores another era in place of the one that was read. It takes no effect if the server that was read serves only reads, such as a replica
+ * behind a proxy.
+ */
 export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt }: Era): Promise<void> {
   await together([
     state.tx.swap("meta.set-era", { value: era, ...conditions(state) }),
@@ -150,25 +156,25 @@ export async function setEra(state: SqlNamespace, { era, quarantineEnd, opensAt 
   ]);
 }
 
-/** Puts an era in the place of the one that was read; with another id, all that names the namespace. */
+/** Stores another era in place of the one that was read. If the id is new, it also stores everything that identifies the namespace. */
 export function putNamespace(
   state: SqlNamespace,
   { info: { id = "" }, era, receiptKey }: NewNamespace,
 ): readonly Promise<void>[] {
-  // A copy on another server would begin a second quarantine for that reason.
+  // Otherwise a copy on another server would begin a second quarantine.
   const own = id === state.made.info.id ? {} : { id, receiptKey, identity: state.identity };
   return [setEra(state, era), ...Object.entries(own).map(([name, value]) => setEntry(state, name, value))];
 }
 
 /**
- * Makes sure that the namespace is there until the transaction ends: a removal waits, or this one is beaten. For writes
- * that do not depend on the era: a process that stood still may send them behind a removal.
+ * Makes sure that the namespace exists until the transaction ends: a removal waits, or this write is beaten. For writes that do not depend
+ * on the era: a process that was stopped may send them after a removal.
  */
 export function stay({ tx, made }: SqlNamespace): Promise<void> {
   return tx.swap("meta.hold", { id: made.info.id });
 }
 
-/** Changes an entry where it is as it was read; adds it where there was none. */
+/** Changes an entry if it is as it was read. Adds it if there was none. */
 export async function setEntry(
   { tx, entries }: Pick<SqlNamespace, "tx" | "entries">,
   name: string,

@@ -26,40 +26,40 @@ import {
 import type { Transaction } from "./transaction.ts";
 import { drawVersion } from "./version.ts";
 
-/** How many numbers a search for an unused one lists: in its first batch, and at most. */
+/** How many worker IDs a search for an unused one lists: in its first batch, and at most. */
 const [page, longestPage] = [64, 16_384];
-/** Of a pool of so many numbers a claim looks at each record; of a larger one at so many ranges by lot, of so many numbers. */
+/** In a pool of up to this size, a claim looks at each record. In a larger pool, it looks at so many random ranges of this length. */
 const [smallPool, ranges, rangeLength] = [1024, 4, 256];
-/** How many numbers above a foreign one are checked with it: as many as westid has. */
+/** How many worker IDs after a foreign one are checked with it: as many as westid has. */
 const foreignSpan = 1023;
-/** Rows that are listed at once. */
+/** How many rows one read lists. */
 const rowPage = 500;
 
-/** The reads of one attempt on the tables of a namespace, and what they show of other programs. */
+/** The reads of one attempt on the tables of a namespace, and what they show about other programs. */
 export class SqlReader implements StoreReader, Others {
-  /** The records that were read, as their rows have them. */
+  /** The records that were read, with their rows. */
   readonly rows: Map<Stored, StoredRow> = new Map();
   readonly #tx: Transaction;
   readonly #place: SqlPlace;
   readonly #version: number;
-  /** Among how many equally good worker IDs to choose by lot. */
+  /** Among how many equally good worker IDs to choose at random. */
   readonly #spread: number;
-  /** Whether it looks for numbers that other programs have and that have no record. */
+  /** Whether it looks for worker IDs that another program has and that have no record. */
   readonly #looks: boolean;
   #begun: Promise<SqlNamespace> | undefined;
   #state: SqlNamespace | undefined;
-  /** What is known of a number: its record, and its row for Java processes. */
+  /** What is known about a worker ID: its record, and its row for Java processes. */
   readonly #numbers = new Map<
     number,
     { readonly record?: Stored | undefined; readonly assignRow: AssignRow | undefined }
   >();
-  /** Whether it has seen that each number of the pool has a record. */
+  /** Whether this attempt has seen that each worker ID of the pool has a record. */
   #isFull = false;
-  /** The oldest records of the namespace, those of the pool; and the oldest of the pool, where they are known. */
+  /** `#first`: the records of the pool among the oldest of the namespace. `#exact`: the oldest of the pool, if they are known. */
   #first: Promise<readonly Stored[]> | undefined;
   #exact: readonly Stored[] | undefined;
 
-  /** `version`: of the schema. `looks`: whether numbers of other programs matter that have no record. */
+  /** `version`: the version of the schema. `looks`: whether worker IDs matter that another program has and that have no record. */
   constructor(
     tx: Transaction,
     place: SqlPlace,
@@ -72,7 +72,7 @@ export class SqlReader implements StoreReader, Others {
     this.#looks = looks;
   }
 
-  /** The namespace as it was read first. @throws SnowleaseError SCHEMA_INCOMPATIBLE where there is none. */
+  /** The namespace at the first read. @throws SnowleaseError SCHEMA_INCOMPATIBLE if there is none. */
   begin(): Promise<SqlNamespace> {
     this.#begun ??= readNamespace(this.#tx, this.#place, this.#version).then((state) => (this.#state = state));
     return this.#begun;
@@ -99,7 +99,7 @@ export class SqlReader implements StoreReader, Others {
 
   async byId(workerId: number): Promise<Stored | undefined> {
     if (!Number.isSafeInteger(workerId)) return undefined;
-    // A row without a record is that of another program: a holder, or an operator, has nothing to do with it.
+    // A row without a record is another program's. Holders and operators do not need it.
     const theirs = this.#looks ? readRow(this.#tx, workerId) : undefined;
     const [stored, row] = await together([readRecord(this.#tx, workerId), theirs]);
     if (stored !== undefined) return this.#shown(stored);
@@ -115,7 +115,7 @@ export class SqlReader implements StoreReader, Others {
     const { value = pool.first, version } = entries.get(name) ?? {};
     const begin = Math.max(pool.first, Number(value));
     if (begin > pool.last) {
-      // The next step asks for these: reading them now saves a round trip.
+      // The next step asks for these records. To read them now saves a round trip.
       await this.#oldestOfAll(pool);
       return undefined;
     }
@@ -147,7 +147,7 @@ export class SqlReader implements StoreReader, Others {
     return this.#some(await this.#listed("claim.oldest-of-host", pool, this.#wanted(limit), { host }), { limit });
   }
 
-  /** @throws Foreigners where another program has one of them, and no such program was seen before. */
+  /** @throws Foreigners if another program has one of them, and no such program was seen before. */
   async pinnedFor(pool: PoolBounds, ip: string, limit: number): Promise<readonly Stored[]> {
     const asked = this.#tx.all("claim.oldest", { filed_under: ownerPlace + ip, ...pool, limit });
     const [found, { beside }] = await together([asked, this.begin()]);
@@ -162,7 +162,7 @@ export class SqlReader implements StoreReader, Others {
     return row && storedRowOf(row).record;
   }
 
-  /** Numbers that other programs have taken are among them, without a claim of ours. */
+  /** The list includes worker IDs that another program has taken, without a claim of ours. */
   async page(after: number, limit: number): Promise<Part<Stored>> {
     const most = Math.min(limit, rowPage);
     const ours = (await this.#tx.all("workers.page", { after, limit: most })).map(storedRowOf);
@@ -184,7 +184,10 @@ export class SqlReader implements StoreReader, Others {
     return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
   }
 
-  /** Of the lowest few unused numbers one by lot, where other claims reach for them. `next`: the entry of where the next search begins. */
+  /**
+   * The lowest unused worker ID. If other claims try to take it, too, a random one of the lowest few. `next`: the entry that says where the
+   * next search begins.
+   */
   async #unusedFrom(
     begin: number,
     last: number,
@@ -202,7 +205,7 @@ export class SqlReader implements StoreReader, Others {
       const unused: number[] = [];
       for (let n = from; n < end && unused.length < this.#spread; n++) if (used?.has(n) !== true) unused.push(n);
       const chosen = unused[Math.floor(Math.random() * unused.length)];
-      // Behind the last number of the list, a row of another program is found only when ours is added.
+      // After the end of this list, a row of another program is found only when our row is added.
       if (chosen !== undefined && taken?.has(chosen) !== true) return chosen;
       if (chosen !== undefined) {
         await this.#checkUnused(chosen);
@@ -214,7 +217,9 @@ export class SqlReader implements StoreReader, Others {
     return undefined;
   }
 
-  /** The next claim need not list all of these again. Where another claim was faster, its value stays. Returns the version of the entry. */
+  /**
+   * Saves the next claim from listing all of these again. If another claim was faster, its value stays. Returns the version of the entry.
+   */
   async #moveNext(name: string, value: number, version: number | undefined): Promise<number | undefined> {
     const next = drawVersion();
     const entry = { name, value: String(value), version, new_version: next };
@@ -224,7 +229,7 @@ export class SqlReader implements StoreReader, Others {
     return moved > 0 ? next : version;
   }
 
-  /** An unused number of the whole pool. A search begins behind one whose record was deleted since. */
+  /** An unused worker ID of the whole pool. Searches may begin after one whose record was deleted since. */
   async #overlooked(pool: PoolBounds): Promise<number | undefined> {
     if (this.#isFull) return undefined;
     const row = await this.#tx.get("claim.count", { ...pool });
@@ -234,7 +239,7 @@ export class SqlReader implements StoreReader, Others {
     return this.#unusedFrom(pool.first, pool.last, { name, version: entries.get(name)?.version });
   }
 
-  /** Of the oldest records of the namespace those of the pool. */
+  /** The records of the pool among the oldest of the namespace. */
   #oldestOfAll(pool: PoolBounds): Promise<readonly Stored[]> {
     const read = async (): Promise<readonly Stored[]> => {
       const wanted = this.#wanted(look);
@@ -247,7 +252,7 @@ export class SqlReader implements StoreReader, Others {
     return this.#first;
   }
 
-  /** Where others reach for the oldest as well, more of them. */
+  /** More records, if other claims try to take the oldest ones, too. */
   #wanted(limit: number): number {
     return Math.max(limit, this.#spread);
   }
@@ -265,14 +270,20 @@ export class SqlReader implements StoreReader, Others {
     return found.map((row) => this.#shown(row));
   }
 
-  /** One of the first records whose window has passed by the clock of each claimer that is admitted: by lot, where others reach for these, too. */
+  /**
+   * One of the first records whose window has passed by the clock of each admitted claimer. It is a random one if other claims try to take
+   * these, too.
+   */
   async #passed(listed: readonly Stored[]): Promise<readonly Stored[]> {
     const { clock, made } = await this.begin();
     const latest = clock - made.info.maxClockSkew;
     return shuffled(listed.slice(0, this.#spread).filter(({ until }) => until <= latest)).slice(0, 1);
   }
 
-  /** Some of these, which are in order: one whose window has passed is enough. `pool`: with what other programs gave back in it. */
+  /**
+   * Some of these records, which are in order. If the window of one has passed, that one is enough. `pool`: also lists the worker IDs that
+   * other programs gave back in it.
+   */
   async #some(
     listed: readonly Stored[],
     {
@@ -296,13 +307,13 @@ export class SqlReader implements StoreReader, Others {
     return record;
   }
 
-  /** @throws Beaten where the number has a record by now: its row came with that. */
+  /** @throws Beaten if the worker ID has a record by now: its row came with that record. */
   async #checkUnused(workerId: number): Promise<void> {
     if ((await readRecord(this.#tx, workerId)) !== undefined) throw new Beaten("not unused any more");
   }
 }
 
-/** Some ranges of a pool by lot. */
+/** Some random ranges of a pool. */
 function someOf({ first, last }: PoolBounds): readonly PoolBounds[] {
   return Array.from({ length: ranges }, () => {
     const begin = first + Math.floor(Math.random() * (last - first + 1));

@@ -14,14 +14,17 @@ export interface StoredRow {
   readonly assignRow: AssignRow | undefined;
 }
 
-/** The names under which the indexes list records: those from which claims take, and those of numbers that other programs have, or may have. */
+/**
+ * The names under which the indexes list records: the records that claims may take, and those of worker IDs that other programs have or may
+ * have.
+ */
 export const inPool = "pool";
 export const foreign = "foreign";
 
-/** Before an address: the records that are pinned for that host are listed under this. */
+/** The prefix of a host's address. Both together are the name under which the indexes list the records that are pinned for this host. */
 export const ownerPlace = "owner:";
 
-/** The limits of a search that is in no pool. */
+/** The limits of a search that is not limited to a pool. */
 export const everyNumber: PoolBounds = { first: 0, last: Number.MAX_SAFE_INTEGER };
 
 /** The longest text of a holder's label that is stored. */
@@ -73,7 +76,7 @@ export function storedRowOf(row: SqlRow): StoredRow {
   return { record, version: numberOf(row, "version"), assignRow: assignRow(row, "assign_") };
 }
 
-/** The columns of a record. `filedUnder`: the name under which the indexes list it unless it is pinned. */
+/** The columns of a record. `filedUnder`: the name under which the indexes list the record if it is not pinned. */
 export function columnsOf(record: Stored, filedUnder: string): SqlParameters {
   const { checkpoint, holder, recents, pinned, owner } = record;
   return {
@@ -140,7 +143,7 @@ function holderOf(row: SqlRow): HolderLabel {
   return { host, ip, pid: maybeNumber(row, "pid") ?? 0, instance };
 }
 
-/** @throws SnowleaseError SCHEMA_INCOMPATIBLE for a value that is no integer. */
+/** @throws SnowleaseError SCHEMA_INCOMPATIBLE if the value is not an integer. */
 export function numberOf(row: SqlRow, name: string): number {
   const number = maybeNumber(row, name);
   if (number === undefined) throw odd(row, name);
@@ -153,7 +156,7 @@ function maybeNumber(row: SqlRow, name: string): number | undefined {
   throw odd(row, name);
 }
 
-/** A text; empty where there is none: some databases store an empty text as NULL. */
+/** A text. Empty if there is none, because some databases store an empty text as NULL. */
 export function textOf(row: SqlRow, name: string): string {
   return maybeText(row, name) ?? "";
 }
@@ -166,7 +169,7 @@ function maybeText(row: SqlRow, name: string): string | undefined {
 
 function bytesOf(row: SqlRow): Uint8Array {
   const value = row["recents"] ?? new Uint8Array();
-  // A driver has its own kind of bytes.
+  // A driver has its own type for bytes.
   if (value instanceof Uint8Array) return Uint8Array.from(value);
   throw odd(row, "recents");
 }

@@ -13,19 +13,19 @@ import { dropTables, makeTables } from "./schema.ts";
 import { checkElsewhere, elsewhereOf, scopeIn } from "./scope.ts";
 import { SqlAttempt, type SqlMemory } from "./store.ts";
 
-/** Claims that one statement deletes. */
+/** How many claims one statement deletes. */
 const pruneBatch = 500;
 
-/** How long after a lost race a claim still expects others, ms. */
+/** For how long after a lost race a claim still expects other claims, ms. */
 const rushLasts = 1000;
 
 const repeatable = { repeatable: true };
 const once = { repeatable: false };
 
 /**
- * A registry in tables of an SQL database; one of them is the table of westid. An operation reads what it needs without a lock,
- * decides, and writes in one short transaction that takes effect only where nothing of that has changed. The clock is the database's.
- * A server that may have forgotten what was acknowledged is in quarantine: `namespace.ts`. It connects at the first operation.
+ * A registry in tables of an SQL database. One of them is the table of westid. An operation reads what it needs without a lock, decides,
+ * and writes in one short transaction, which takes effect only if nothing of that has changed. The clock is the database's. A server that
+ * may have forgotten acknowledged writes is in quarantine: `namespace.ts`. The registry connects at the first operation.
  *
  * @throws SnowleaseError CONFIG_INVALID for settings that make no sense, DRIVER_MISSING.
  */
@@ -76,7 +76,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
       });
       return answer.catch((error: unknown) => {
         if (namespace === undefined || !isMissingTables(error)) throw error;
-        // Somebody else has removed it: what the server can do shows without it.
+        // Another process has removed the namespace. A ping without it shows what the server can do.
         if (memory.namespace === namespace) delete memory.namespace;
         return store.ping();
       });
@@ -123,7 +123,7 @@ export async function sqlRegistry(address: SqlAddress, options: RegistryOptions)
   };
 }
 
-/** While other processes claim at once, too, each claim begins as if it had lost as many races as the last one that was beaten. */
+/** While other processes claim at the same time, each claim begins as if it had lost as many races as the last beaten claim. */
 class Rush {
   readonly #clock: Clock;
   #last = { races: 0, spread: 0 };
@@ -133,7 +133,7 @@ class Rush {
     this.#clock = clock;
   }
 
-  /** The options of an attempt, as they are to be in this crowd. */
+  /** The options of an attempt, adapted to the other claims. */
   expected(how: AttemptOptions): AttemptOptions {
     const { races, spread } = how;
     const now = monotonic(this.#clock);
@@ -143,7 +143,7 @@ class Rush {
   }
 }
 
-/** Undefined where there is no namespace. */
+/** Undefined if there is no namespace. */
 function ifThere(reading: Promise<SqlNamespace>): Promise<SqlNamespace | undefined> {
   return reading.catch((error: unknown) => {
     if (isMissingTables(error)) return undefined;
@@ -151,7 +151,7 @@ function ifThere(reading: Promise<SqlNamespace>): Promise<SqlNamespace | undefin
   });
 }
 
-/** What a holder is told where nothing can be noted of its namespace. */
+/** The answer to a holder if nothing can be noted about its namespace. */
 function withoutTables<Answer>(answer: () => Answer | SnowleaseError): (error: unknown) => Answer {
   return (error) => {
     if (!(error instanceof NoTables)) throw error;

@@ -5,15 +5,13 @@ import { conditions, type SqlNamespace } from "./namespace.ts";
 import { columnsOf, endedColumns, inPool } from "./records.ts";
 import { drawVersion } from "./version.ts";
 
-/** Takes a transaction back whose statements all succeeded. */
+/** Rolls back a transaction whose statements all succeeded. */
 class TakenBack extends Error {}
 
-/** A number that is in no pool. */
+/** A worker ID that is in no pool. */
 const workerId = -1;
 
-/**
- * Writes what a claim, its renewal and its release write, and takes all of it back: missing rights and other obstacles show.
- */
+/** Writes what a claim, its renewal and its release write, and rolls all of it back. This shows missing rights and other obstacles. */
 export async function rehearse(state: SqlNamespace): Promise<void> {
   const { clock, made, tx } = state;
   const holder = { host: "doctor", ip: "", pid: 0, instance: "" };

@@ -7,12 +7,12 @@ import { numberOf, textOf } from "./records.ts";
 import { loadSchema, type Names, named, namesOf, sessionStatements, type TablesPlace } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 
-/** How often it tries to lock the tables of a namespace that is gone, and how long it waits in between, ms. */
+/** How often it tries to lock the tables of a deleted namespace, and how long it waits in between, ms. */
 const [lockTries, lockPause] = [5, 50];
 
 /**
- * Creates the tables of a namespace where one is missing. Some databases commit each statement of a schema by itself: each can be repeated, and
- * the last one notes the version. Where the table of windows was lost, the next claim begins a quarantine.
+ * Creates the missing tables of a namespace. Some databases commit each statement of a schema separately. So each statement can be
+ * repeated, and the last one notes the version. If the table of windows was lost, the next claim begins a quarantine.
  */
 export async function makeTables(
   tx: Transaction,
@@ -27,7 +27,7 @@ export async function makeTables(
   await tx.atomically(async () => {
     const lock = await tx.get("meta.lock", table);
     if (lock?.["locked"] !== 1) throw new Beaten("another init");
-    // The process that had the lock before may have done it.
+    // The process that had the lock before may have created them.
     const { identity, lost } = await look(tx, names);
     if (lost.includes("window") && identity !== undefined) {
       await tx.swap("meta.set", { name: "identity", value: "lost", version: identity });
@@ -38,8 +38,8 @@ export async function makeTables(
 }
 
 /**
- * The tables that exist. `version`: of their schema; 0 where there are none. `lost`: those that existed before. `identity`: the version of
- * the row that names the server which wrote last.
+ * Reads which tables exist. `version`: the version of their schema, or 0 if there are none. `lost`: tables that existed before. `identity`:
+ * the version of the row that names the server which wrote last.
  */
 async function look(tx: Transaction, names: Names) {
   const isThere = async (name: string): Promise<boolean> =>
@@ -56,8 +56,9 @@ async function look(tx: Transaction, names: Names) {
 }
 
 /**
- * Drops the tables of a namespace that is gone, unless one of its name was made anew in them, or somebody reads them. Where it fails they stay,
- * and grant nothing. The table of westid stays `beside` Java processes: those that were seen, and those of which the URL tells.
+ * Drops the tables of a deleted namespace, unless they contain a new namespace of this name, or another session reads them. If the drop
+ * fails, the tables stay, and grant nothing. The table of westid stays `beside` Java processes: if any were seen, or if the URL says that
+ * there are some.
  */
 export async function dropTables(database: SqlDatabase, namespace: string, beside: boolean): Promise<void> {
   const { clock, operationTimeout } = database;
@@ -67,7 +68,7 @@ export async function dropTables(database: SqlDatabase, namespace: string, besid
     try {
       return await database.attempt(namespace, deadline, ({ tx }) => dropEmpty(tx, mayDropAll));
     } catch (error) {
-      // The namespace is removed, whatever becomes of its tables.
+      // The namespace is removed, whether its tables stay or not.
       if (!(error instanceof Beaten)) return;
       await clock.sleep(lockPause);
     }
@@ -86,10 +87,10 @@ async function dropEmpty(tx: Transaction, mayDropAll: boolean): Promise<void> {
           written_tables: locked.map((table) => `${table} WRITE`).join(", "),
         },
       );
-      // The row of the schema alone: no namespace, and no note of one.
+      // Only the row of the schema is left: there is no namespace, and no note of one.
       if ((await tx.all("meta.read")).length !== 1) return;
       const isForeign = mayDropAll && (await tx.get("assign.any-foreign")) !== undefined;
-      // That with the version goes last: what is left of an interrupted drop is made whole by the next `init`.
+      // The table with the version is dropped last. So the next `init` can create the rest again after an interrupted drop.
       const [meta = "", ...others] = locked.filter((table) => !isForeign || table !== "{assign}");
       await tx.all("meta.drop-tables", {}, { tables: [...others, meta].join(", ") });
     });
@@ -98,7 +99,7 @@ async function dropEmpty(tx: Transaction, mayDropAll: boolean): Promise<void> {
   }
 }
 
-/** The statements that an operator runs where `init` may not create tables: `init` then only notes what is fixed. */
+/** The statements that an operator runs if `init` may not create tables. `init` then only notes the fixed properties. */
 export function schemaText(place: TablesPlace, namespace: string): string {
   const { kind, schema } = place;
   const names = { ...namesOf(namespace, place), ...(schema !== undefined && { schema }) };

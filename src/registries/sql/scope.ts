@@ -6,8 +6,8 @@ import { namesOf } from "./statements.ts";
 import type { Transaction } from "./transaction.ts";
 
 /*
- * One URL may lead two users to two schemas, so that both have a registry for themselves. The database is asked where the tables are,
- * and whether there are others of their name.
+ * One URL may lead two users to two schemas, so that each has a registry of its own. These reads ask the database where the tables are, and
+ * whether there are other tables of the same name.
  */
 
 /** `Registry.scope`. */
@@ -27,7 +27,7 @@ function tableOf(database: SqlDatabase, namespace: string): SqlParameters {
 }
 
 /**
- * Before the tables of a namespace are made: refuses to make them where there are others of their name.
+ * Before the tables of a namespace are made: refuses to make them if there are other tables of the same name.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkElsewhere(database: SqlDatabase, namespace: string): Promise<void> {
@@ -44,7 +44,7 @@ export async function checkElsewhere(database: SqlDatabase, namespace: string): 
   throw existsElsewhere({ namespace, here, others, naming: `${naming} in the registry URL of every program` });
 }
 
-/** `Registry.elsewhere`. Nothing is elsewhere for a URL that names its schema. */
+/** `Registry.elsewhere`. The answer is empty for a URL that names its schema. */
 export async function elsewhereOf(database: SqlDatabase, namespace: string): Promise<readonly string[]> {
   if (database.settings.schema !== undefined) return [];
   const { others, databases } = await database.execute(namespace, { repeatable: true }, async ({ tx }) => ({
@@ -54,14 +54,14 @@ export async function elsewhereOf(database: SqlDatabase, namespace: string): Pro
   const found: string[] = [...others];
   for (const row of databases) {
     const name = textIn(row, "database_name");
-    // One that cannot be looked into does not hinder the work with this one.
+    // If a database cannot be read, the work in this one goes on.
     const there = await database.visit(name, namespace, (tx) => tablesIn(tx, namespace)).catch(() => []);
     found.push(...there.map((schema) => `${schema} of database \`${name}\``));
   }
   return found;
 }
 
-/** Where namespaces of this name are. `own`: the table of this session, which does not count. */
+/** The places with namespaces of this name. `own`: the table of this session, which does not count. */
 async function tablesIn(tx: Transaction, namespace: string, own?: string): Promise<readonly string[]> {
   const rows = await tx.all("meta.elsewhere", { table_name: namesOf(namespace)["meta"], own_name: own ?? null });
   const found: string[] = [];
@@ -73,7 +73,7 @@ async function tablesIn(tx: Transaction, namespace: string, own?: string): Promi
   return found;
 }
 
-/** Whether a removed namespace has left nothing but its tables there. Not every user may look. */
+/** Whether a removed namespace has left only its tables there. False if this user may not look there. */
 async function isForgotten(tx: Transaction, place: string): Promise<boolean> {
   const looked = tx.all("meta.there", {}, { place });
   return looked.then(

@@ -2,12 +2,12 @@ import { readTls, type Tls, tlsParameters } from "../client-tls.ts";
 import type { ServerAddress } from "../url.ts";
 import { beside, integer, readParameters, refuse, type StoreParameters } from "../url-parameters.ts";
 
-/** What only an SQL registry has: parameters of its URL, and what the path says. */
+/** What only an SQL registry has: the parameters of its URL, and the database that the path names. */
 export interface SqlSettings extends Tls {
   readonly poolSize: number;
   readonly beside: "westid" | undefined;
   readonly database: string;
-  /** With the tables. Undefined: the one that the user's login leads to; never set where a database has no schemas in it. */
+  /** The schema with the tables. Undefined: the one that the user's login leads to. Never set if a database of this kind has no schemas. */
   readonly schema: string | undefined;
 }
 
@@ -17,7 +17,7 @@ export const parameters: StoreParameters<Pick<SqlSettings, "poolSize" | "beside"
   ...tlsParameters,
 };
 
-/** The same where a database has schemas in it. */
+/** The same for a kind of database that has schemas. */
 export const parametersWithSchema: typeof parameters & StoreParameters<Pick<SqlSettings, "schema">> = {
   ...parameters,
   schema: {

@@ -5,7 +5,10 @@ import type { SqlStatement, SqlValue } from "./dialect.ts";
 
 const commonFiles = ["assign", "claim", "history", "meta", "record", "workers"];
 
-/** The statements of a dialect by name, such as `claim.oldest`, without their comments: its own ones replace those of `sql/common/`. */
+/**
+ * The statements of a dialect by name, such as `claim.oldest`, without their comments. The dialect's own statements replace those of
+ * `sql/common/`.
+ */
 export function loadStatements(dialect: string): ReadonlyMap<string, string> {
   const differences = sectionsOf(`${dialect}/differences.sql`);
   const texts = new Map([
@@ -13,7 +16,7 @@ export function loadStatements(dialect: string): ReadonlyMap<string, string> {
     ...sectionsOf(`${dialect}/session.sql`, "session."),
     ...differences,
   ]);
-  // A section such as `{limit}` is a part of statements.
+  // A section such as `{limit}` is a part of other statements.
   for (const [part, text] of differences.filter(([name]) => name.startsWith("{"))) {
     texts.delete(part);
     for (const [name, whole] of texts) texts.set(name, whole.replaceAll(part, text));
@@ -25,21 +28,21 @@ function sectionsOf(file: string, prefix = ""): readonly (readonly [name: string
   return [...readStatements(file)].map(([name, text]) => [prefix + name, bare(text)]);
 }
 
-/** The statements about sessions of a dialect, by their names in `session.sql`. */
+/** The statements of a dialect about sessions, by their names in `session.sql`. */
 export function sessionStatements(dialect: string): (name: string) => string {
   const statements = loadStatements(dialect);
   return (name) => statements.get(`session.${name}`) ?? "";
 }
 
-/** What makes the tables of a namespace. */
+/** The statements that make the tables of a namespace. */
 export interface SqlSchema {
-  /** It rises only where an older Snowlease must not use the tables. Columns that may be missing are added without that. */
+  /** The version rises only if an older Snowlease must not use the tables. Columns that may be missing are added without a new version. */
   readonly version: number;
-  /** Each can be repeated, and the last one notes the version. */
+  /** Each statement can be repeated, and the last one notes the version. */
   readonly statements: readonly string[];
 }
 
-/** The schema of a dialect: the section of its file is named by the version. */
+/** The schema of a dialect. The name of the section in its file is the version. */
 export function loadSchema(dialect: string): SqlSchema {
   const [[version, text] = ["", ""]] = readStatements(`${dialect}/schema.sql`);
   return {
@@ -50,7 +53,7 @@ export function loadSchema(dialect: string): SqlSchema {
   };
 }
 
-/** Without comments and without the semicolon at the end. */
+/** The text without comments and without the semicolon at the end. */
 function bare(text: string): string {
   return text
     .replace(/^\s*--.*\n?/gm, "")
@@ -69,10 +72,10 @@ export interface TablesPlace {
 
 /** The names of a namespace's tables, indexes and constraints: `{window}`, `{until_index}`, `{window_key}`. */
 export function namesOf(namespace: string, { kind, schema }: TablesPlace = { kind: "" }): Names {
-  // The name becomes a part of statements.
+  // The name becomes part of statements.
   if (!namespacePattern.test(namespace)) refuse("namespace", namespaceRule(namespace), namespace);
   const suffix = namespace === "default" ? "" : `_${namespace}`;
-  // Behind a proxy, a session's search path is not ours. A session of Oracle is in the schema.
+  // A proxy may give a session another search path. A session of Oracle is in the schema.
   const inside = kind === "postgres" && schema !== undefined ? `"${schema}".` : "";
   const names: Record<string, string> = {};
   for (const table of ["assign", "window", "history", "meta"]) {
@@ -91,7 +94,7 @@ export function named(text: string, names: Names): string {
 /** A parameter: `:name`, but neither `::type` nor a time of day. */
 export const placeholder: RegExp = /(?<![:\w]):([a-z_]+)/g;
 
-/** A statement without parameters: a server takes several at once only without bound ones. */
+/** A statement without parameters. A server accepts several statements at once only without bound parameters. */
 export function withLiterals({ text, parameters }: SqlStatement, literal: (value: SqlValue) => string): string {
   return text.replace(placeholder, (_, name: string) => literal(parameters[name] ?? null));
 }

@@ -40,26 +40,29 @@ import { drawVersion } from "./version.ts";
 export interface SqlMemory {
   /** A namespace that exists: `ping` tries to write to its tables. */
   namespace?: string;
-  /** Namespaces whose tables are to be dropped, and whether Java processes were seen there. */
+  /** Namespaces whose tables have to be dropped, and whether Java processes were seen there. */
   readonly forgotten: Map<string, boolean>;
 }
 
-/** What an attempt is for. */
+/** The purpose of an attempt. */
 interface SqlAttemptOptions extends Pick<AttemptOptions, "kind" | "races" | "spread"> {
   readonly memory: SqlMemory;
 }
 
-/** Of a namespace that does not exist. */
+/** What was read about a namespace that does not exist. */
 interface Nothing {
   readonly tables: boolean;
   readonly clock: number;
   readonly entries: MetaEntries;
 }
 
-/** The operations that rest on what was acknowledged before: the namespace alone is what an operator has seen, whichever server answers. */
+/**
+ * The operations that rest on earlier acknowledged writes. An operator's other requests rest only on the namespace that the operator has
+ * seen, on any server.
+ */
 const guarded: ReadonlySet<OperationKind> = new Set<OperationKind>(["claim", "renew", "release", "once"]);
 
-/** How long behind its read a claim beside Java processes may take its number, ms. */
+/** How long after its read a claim beside Java processes may still take its worker ID, ms. */
 const longestLateness = 1000;
 
 /** One attempt at an operation, on the tables of a namespace. */
@@ -73,7 +76,7 @@ export class SqlAttempt implements Attempt {
   readonly #reader: SqlReader;
   #state: SqlNamespace | undefined;
   #nothing: Nothing | undefined;
-  /** What a claim gives back to Java processes. */
+  /** The worker IDs that a claim gives back to Java processes. */
   #resting: readonly StoredRow[] = [];
 
   constructor({ tx, place }: SqlTools, database: SqlDatabase, { memory, kind, races, spread }: SqlAttemptOptions) {
@@ -118,12 +121,12 @@ export class SqlAttempt implements Attempt {
     }
   }
 
-  /** Whether a namespace that was read was removed with its tables before it was written. */
+  /** Whether the namespace that was read has been removed with its tables before the write. */
   async #isGone(error: unknown): Promise<boolean> {
     return this.#state !== undefined && this.#isMissing(error) && !(await this.#lookForNote()).entries.has("layout");
   }
 
-  /** What there is instead of a namespace. */
+  /** What is stored if there is no namespace. */
   async #absent(reads: readonly StoreRead[], cause: unknown): Promise<Answers> {
     const place = this.#place;
     if (this.#memory.namespace === place.namespace) delete this.#memory.namespace;
@@ -143,7 +146,7 @@ export class SqlAttempt implements Attempt {
   async #lookForNote(): Promise<Nothing> {
     const tx = this.#tx;
     try {
-      // A server that takes no writes cannot note anything either.
+      // A server that accepts no writes cannot note anything either.
       const touch = this.#kind === "read" ? undefined : tx.get("session.touch");
       const [rows, server = rows[0]] = await together([tx.all("meta.read"), touch]);
       return { tables: true, clock: numberOf(server ?? { clock: 0 }, "clock"), entries: entriesOf(rows) };
@@ -166,26 +169,32 @@ export class SqlAttempt implements Attempt {
     if (taken !== undefined) await noteForeigners(state, { first: taken, last: taken });
   }
 
-  /** The pool of which a claim gives numbers back, where there are Java processes: they get to none above 0. In a crowd, other claims do enough. */
+  /**
+   * The pool in which a claim gives worker IDs back to Java processes. They only reach worker IDs from 0 upwards. If many claims race, the
+   * others give back enough.
+   */
   #givenBackOf(reads: readonly StoreRead[]): PoolBounds | undefined {
     if (this.#kind !== "claim" || this.#races > 0) return undefined;
     const [pool] = reads.flatMap((read) => (read[0] === "firstUnused" ? [read[1]] : []));
     if (pool !== undefined) return pool.first === 0 ? pool : undefined;
-    // A claim that names a number, and reads nothing of its pool.
+    // This claim names a worker ID, and reads nothing of its pool.
     const [last = -1] = reads.flatMap((read) => (read[0] === "byId" ? [read[1]] : []));
     return { first: 0, last };
   }
 
-  /** Without tables nothing can be noted: the same holder proves it again. */
+  /** Without tables nothing can be noted. The same holder then proves it again. */
   async #commitUnknown(becomes: Standing | undefined): Promise<void> {
     const { tables = false, entries = new Map() } = this.#nothing ?? {};
     if (becomes?.made !== undefined) return this.#make(becomes.made, entries);
-    // Written even where it stays: a read that lags does not know the namespace.
+    // The note is written even if it stays the same, because a read that lags may not know the namespace.
     const noted = becomes?.noted ?? noteIn(entries);
     if (noted !== undefined && tables) await this.#tx.write(() => putNote({ tx: this.#tx, entries }, noted));
   }
 
-  /** Notes what is fixed for a namespace. A quarantine begins where numbers were used before: one that was recorded was lost with the table. */
+  /**
+   * Notes the fixed properties of a namespace. A quarantine begins if worker IDs were used before. If an earlier quarantine was noted, its
+   * note was lost with the table.
+   */
   async #make(made: NonNullable<Standing["made"]>, entries: MetaEntries): Promise<void> {
     const tx = this.#tx;
     const [[row = {}], foreigner, used] = await together([
@@ -212,12 +221,12 @@ export class SqlAttempt implements Attempt {
     if (becomes !== undefined && becomes.made === undefined) return this.#erase(state, becomes.noted);
     const made = becomes?.made === standing.made ? undefined : becomes?.made;
     if (made === undefined && records.length === 0) return;
-    // What was read behind it showed that the number was free.
+    // A read after that showed that the worker ID was free.
     const isTaken = ({ before, after }: Replacement): boolean =>
       isClaimOf(before, after) && isForeign(this.#markOf(before), before);
     if (records.some(isTaken)) throw new Beaten("another program has the number");
     await this.#tx.write(() => [
-      // Before the era: they expect the one that was read.
+      // Before the era: the records expect the era that was read.
       ...records.flatMap((change) => this.#replace(state, change)),
       ...lowered(state, records),
       ...(made === undefined ? [] : putNamespace(state, made)),
@@ -225,7 +234,7 @@ export class SqlAttempt implements Attempt {
     const others = new Set(records.map(({ workerId }) => workerId));
     const resting = this.#resting.filter(({ record }) => !others.has(record.workerId));
     await giveBack(state, resting).catch((error: unknown) => {
-      // Nothing was changed: the next claim tries again.
+      // Nothing was changed. The next claim tries again.
       const isBeaten = error instanceof Beaten || this.#database.dialect.meaningOf(error)?.raced === true;
       if (!isBeaten) throw error;
     });
@@ -238,7 +247,7 @@ export class SqlAttempt implements Attempt {
 
   async #erase(state: SqlNamespace, noted: Era | undefined): Promise<void> {
     const { namespace } = this.#place;
-    // A namespace in which nothing was claimed yet does not say so itself.
+    // A namespace without any claim so far does not have this noted.
     const beside = this.#database.settings.beside === "westid";
     const gone = await erase(state, { namespace, note: noted, beside });
     if (gone === undefined) return;
@@ -247,7 +256,10 @@ export class SqlAttempt implements Attempt {
     if (drops) this.#memory.forgotten.set(namespace, gone.beside);
   }
 
-  /** Puts a record in the place of the one that was read. It takes effect only where that still stands, on the server and in the era that were read. */
+  /**
+   * Replaces the record that was read. The write takes effect only if that record is unchanged, on the server and in the era that were
+   * read.
+   */
   #replace(state: SqlNamespace, { workerId, before, after, ended }: Replacement): readonly Promise<unknown>[] {
     const tx = this.#tx;
     const row = before && this.#reader.rows.get(before);
@@ -267,7 +279,8 @@ export class SqlAttempt implements Attempt {
         writes.push(tx.change("history.supersede", { worker_id: workerId, fence: before.fence }));
       }
       writes.push(take(tx, after, mark));
-      // Until then, a Java process may have had the number. The window begins behind those that left in time, not behind others.
+      // Until this write, a Java process may have had the worker ID. The window begins after the IDs of a process that left in time, but
+      // not of one that left later.
       if (state.beside && !this.#reader.isMarked(workerId)) {
         writes.push(tx.swap("record.in-time", { worker_id: workerId, before: state.clock + latenessOf(state) }));
       }
@@ -278,8 +291,8 @@ export class SqlAttempt implements Attempt {
   }
 
   /**
-   * Whether the row for Java processes goes with the end of a claim. They see the number as taken until its window has passed; where such
-   * processes were seen, for good.
+   * Whether the row for Java processes is deleted at the end of a claim. The row shows them that the worker ID is taken until its window
+   * has passed. If such processes were seen, the row stays.
    */
   #goesBack(
     { beside, clock }: SqlNamespace,
@@ -292,8 +305,8 @@ export class SqlAttempt implements Attempt {
   }
 
   /**
-   * Makes sure that a record is as it was read, until the transaction ends. A record that was missing is made, which fails where another
-   * transaction makes it, and deleted again.
+   * Makes sure that a record is as it was read, until the transaction ends. A missing record is made and deleted again. This fails if
+   * another transaction makes it.
    */
   #hold(state: SqlNamespace, workerId: number, row: StoredRow | undefined): readonly Promise<void>[] {
     const tx = this.#tx;
@@ -312,17 +325,17 @@ export class SqlAttempt implements Attempt {
   }
 }
 
-/** For a claim beside Java processes. Its window begins later by that, and may end no later: at least half of it is left. */
+/** For a claim beside Java processes. Its window begins later by this time, but may not end later. So at least half of it is left. */
 function latenessOf({ made }: SqlNamespace): number {
   return Math.min(longestLateness, Math.floor(made.info.maxWindow / 2));
 }
 
-/** Whether a record becomes that of another claim. */
+/** Whether a record becomes the record of another claim. */
 function isClaimOf(before: Stored | undefined, after: Stored | undefined): boolean {
   return after !== undefined && after.fence !== (before?.fence ?? 0);
 }
 
-/** The search for an unused number begins at one whose record is deleted, where it would begin behind it. */
+/** If a record is deleted, the search for an unused worker ID begins at its worker ID or before it. */
 function lowered(state: SqlNamespace, records: readonly Replacement[]): readonly Promise<void>[] {
   const gone = records.flatMap(({ workerId, before, after }) => (before && after === undefined ? [workerId] : []));
   return [...state.entries].flatMap(([name, { value }]) => {
@@ -332,7 +345,7 @@ function lowered(state: SqlNamespace, records: readonly Replacement[]): readonly
   });
 }
 
-/** What a read finds where there is no namespace. */
+/** The result of a read if there is no namespace. */
 function emptyAnswer([name]: StoreRead): unknown {
   if (name === "page" || name === "ended") return { rows: [], next: undefined };
   return name === "oldest" || name === "oldestOfHost" || name === "pinnedFor" ? [] : undefined;

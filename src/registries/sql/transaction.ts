@@ -19,15 +19,15 @@ interface QueuedStatement extends SqlStatement {
 
 /**
  * Runs statements by name on one connection, on the tables of one namespace. It collects the statements of one turn of the event loop
- * (`together`), and sends them in one round trip, in their order. Each has a `:new_version` of its own for the rows that it writes.
+ * (`together`), and sends them in one round trip, in their order. Each statement has its own `:new_version` for the rows that it writes.
  */
 export class Transaction {
   /** Whether a commit is on its way, or has an unknown answer: its statements may take effect. */
   unclear = false;
-  /** How many statements wait for an answer; an open transaction counts as one. */
+  /** How many statements wait for an answer. An open transaction counts as one. */
   #open = 0;
   #asked: QueuedStatement[] = [];
-  /** What goes around the statements that are sent next. */
+  /** What surrounds the statements that are sent next. */
   #around: TransactionEdges = {};
   readonly #connection: SqlConnection;
   readonly #statements: ReadonlyMap<string, string>;
@@ -39,12 +39,12 @@ export class Transaction {
     this.#names = { ...names, ...connection.names };
   }
 
-  /** Whether nothing is under way on the connection: another operation may use it. */
+  /** Whether nothing runs on the connection, so that another operation may use it. */
   get settled(): boolean {
     return this.#open === 0;
   }
 
-  /** `names`: for more names in braces than those of the namespace. */
+  /** `names`: more names in braces than those of the namespace. */
   async all(name: string, parameters: SqlParameters = {}, names: Names = {}): Promise<readonly SqlRow[]> {
     return (await this.#run(name, parameters, { names })).rows;
   }
@@ -53,12 +53,12 @@ export class Transaction {
     return (await this.all(name, parameters))[0];
   }
 
-  /** Returns how many rows it changed. */
+  /** Returns how many rows the statement changed. */
   async change(name: string, parameters: SqlParameters): Promise<number> {
     return (await this.#run(name, parameters)).count;
   }
 
-  /** Changes one row under the condition that it is as it was read. @throws Beaten, or the error of a driver that means the same. */
+  /** Changes one row under the condition that it is as it was read. @throws Beaten, or the error of a driver with the same meaning. */
   async swap(name: string, parameters: SqlParameters): Promise<void> {
     await this.#run(name, parameters, { swaps: true });
   }
@@ -68,7 +68,7 @@ export class Transaction {
     return (await this.#ask(text, {})).rows;
   }
 
-  /** Runs statements in one transaction. `work` waits for all its statements before it ends, also where one fails. */
+  /** Runs statements in one transaction. `work` waits for all its statements before it ends, even if one fails. */
   atomically<Answer>(work: () => Promise<Answer>): Promise<Answer> {
     return this.#within({ begins: true }, async () => {
       const answer = await work();
@@ -78,7 +78,7 @@ export class Transaction {
     });
   }
 
-  /** The same in one round trip. `work` asks for all statements at once. */
+  /** The same in one round trip. `work` starts all statements at once. */
   write<Each extends readonly unknown[]>(work: () => readonly [...Each]): ReturnType<typeof together<Each>> {
     return this.#within({ begins: true, commits: true }, () => together(work()));
   }
@@ -97,7 +97,7 @@ export class Transaction {
     } catch (error) {
       this.#around = {};
       if (error instanceof Unconfirmed) throw error;
-      // Where this fails, the connection is destroyed, and the server rolls back by itself, unless it had committed.
+      // If this fails, the connection is destroyed. The server then rolls back by itself, unless it had committed.
       await this.#connection.rollback().then(end, () => undefined);
       throw error;
     }

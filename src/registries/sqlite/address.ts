@@ -5,7 +5,7 @@ import { path, type PathParts } from "../url.ts";
 export const sqlite: StoreKind<"sqlite", PathParts> = {
   kind: "sqlite",
   schemes: { sqlite: {} },
-  // SQLite itself gives these a meaning: a database in memory would forget every window.
+  // SQLite gives these names a special meaning. A database in memory would forget every window.
   grammar: path((name) =>
     /^(:|file:)/i.test(name)
       ? "to name a file (one whose name begins so is written ./NAME); for a registry in memory use `memory:`"
@@ -18,7 +18,7 @@ export const sqlite: StoreKind<"sqlite", PathParts> = {
       const found = statSync(address.path, { throwIfNoEntry: false });
       return found === undefined || (found.isFile() && found.size === 0);
     } catch {
-      // Opening says why it cannot be looked at.
+      // When the file is opened, the error says why it cannot be read.
       return false;
     }
   },

@@ -2,11 +2,14 @@ import { type Clock, monotonic } from "../../clock.ts";
 import { setImmediate as turn } from "node:timers/promises";
 import type { SqliteTransaction, TransactionWork } from "./transaction.ts";
 
-/** Writes in one transaction at most: more would keep other processes waiting, and the event loop of this one. */
+/** The highest count of writes in one transaction. More would delay other processes, and the event loop of this one. */
 const mostWrites = 64;
-/** How long a transaction waits for further writes at most while they keep coming, ms. */
+/** How long a transaction waits for further writes, ms, while they keep coming. */
 const longestGathering = 10;
-/** Turns of the event loop without a further write, after which none is on its way: from a new connection to its first write are two. */
+/**
+ * After so many turns of the event loop without a further write, none is on its way. From a new connection to its first write there are two
+ * turns.
+ */
 const quietTurns = 3;
 
 /** A write that waits for its transaction. */
@@ -20,20 +23,23 @@ interface QueuedWrite {
 
 /** The transactions of a database. */
 interface WriteTransactions {
-  /** Runs a transaction after those before it. Resolves once it is durable. */
+  /** Runs a transaction after the earlier ones. Resolves once it is durable. */
   run<Answer>(work: TransactionWork<Answer>): Promise<Answer>;
-  /** Runs a part of a transaction. Where it throws, its writes are undone, and `failed` answers; throws where all writes are undone. */
+  /**
+   * Runs a part of a transaction. If the part throws, its writes are rolled back, and `failed` gives the answer. Throws if the whole
+   * transaction was rolled back.
+   */
   part<Answer>(work: () => Answer, failed: (error: unknown) => Answer): Answer;
 }
 
 /**
- * Puts writes that wait at the same time into one transaction: one sync of the log costs as much as many writes, and a daemon with
- * 5,000 leases makes 1,500 writes a second. None is answered before the commit.
+ * Combines writes that wait at the same time into one transaction. One sync of the log costs as much as many writes, and a daemon with
+ * 5,000 leases makes 1,500 writes a second. No write is answered before the commit.
  */
 export class WriteBatches {
   readonly #transactions: WriteTransactions;
   readonly #clock: Clock;
-  /** One transaction is under way for each `mostWrites` of these. */
+  /** One transaction is waiting or running for each `mostWrites` of these writes. */
   readonly #waiting: QueuedWrite[] = [];
 
   constructor(transactions: WriteTransactions, clock: Clock) {
@@ -41,7 +47,7 @@ export class WriteBatches {
     this.#clock = clock;
   }
 
-  /** Runs a write with those that come at the same time. Where its work throws, only this write rejects. */
+  /** Runs a write together with others that come at the same time. If its work throws, only this write rejects. */
   write<Answer>(work: TransactionWork<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ work, requestedAt: monotonic(this.#clock), resolve, reject });
@@ -50,8 +56,8 @@ export class WriteBatches {
   }
 
   /**
-   * Waits until a transaction is full, or no further write comes for a few turns of the event loop. Node accepts one connection a turn:
-   * with a transaction in each turn, a restarted daemon would serve some 300 of its returning holders a second.
+   * Waits until a transaction is full, or no further write comes for a few turns of the event loop. Node accepts one connection in each
+   * turn. With one transaction in each turn, a restarted daemon would serve only some 300 returning holders a second.
    */
   async gather(): Promise<void> {
     const end = performance.now() + longestGathering;
@@ -74,11 +80,11 @@ export class WriteBatches {
     }
   }
 
-  /** Runs writes one after the other. Returns the calls that answer them, to be made once all are durable. */
+  /** Runs writes one after the other. Returns the calls that answer them, for the time when all are durable. */
   #runAll(some: readonly QueuedWrite[], transaction: SqliteTransaction): readonly (() => void)[] {
     return some.map(({ work, requestedAt, resolve, reject }, i) => {
       const run = (): (() => void) => {
-        // The first one waited only for the lock.
+        // The first write waited only for the lock.
         const answer = work(i === 0 ? transaction : this.#laterIn(transaction, requestedAt));
         return () => resolve(answer);
       };
@@ -86,7 +92,7 @@ export class WriteBatches {
     });
   }
 
-  /** The transaction for a write that runs after earlier ones in it. */
+  /** The transaction as a write sees it that runs after earlier writes in it. */
   #laterIn(transaction: SqliteTransaction, requestedAt: number): SqliteTransaction {
     return { ...transaction, now: this.#clock.now(), waited: Math.floor(monotonic(this.#clock) - requestedAt) };
   }

@@ -4,25 +4,25 @@ import { SnowleaseError, timeText } from "../../id/errors.ts";
 import type { SqliteStatements } from "./statements.ts";
 
 /*
- * Holder and registry share one clock, so that comparing them shows nothing. But the wall clock is compared with the time since boot:
- * after a jump ahead every window would look as if it had passed, and `until` would be stored far in the future.
+ * Holder and registry share one clock, so a comparison of their clocks shows nothing. Instead, the wall clock is compared with the time
+ * since boot. After a jump ahead, every window would look as if it had passed, and `until` would be stored far in the future.
  */
 
 /** The time since boot. */
 export interface Uptime {
-  /** Identifies the boot: changes with each. */
+  /** Identifies the boot. Each boot has another value. */
   readonly boot: string;
   /** Time since then, including the time that the machine was suspended, ms. */
   readonly ms: number;
 }
 
-/** The resolution of the time since boot, ms: a smaller difference is not worth a write. */
+/** The resolution of the time since boot, ms. A smaller difference needs no write. */
 const resolution = 20;
 
-/** Read at the first look: it stays while a program runs. Empty where no time since this boot can be told. */
+/** Read at the first call, because it stays the same while a program runs. Empty if the time since this boot is not known. */
 let bootId: string | undefined;
 
-/** This machine's time since boot; undefined where there is none (not Linux), or where a container shows the time since its own start. */
+/** This machine's time since boot. Undefined if there is none (not Linux), or if a container shows the time since its own start. */
 export function machineUptime(): Uptime | undefined {
   const boot = (bootId ??= readBoot());
   return boot === "" ? undefined : { boot, ms: Math.round(secondsSinceBoot() * 1000) };
@@ -40,7 +40,7 @@ function readBoot(): string {
 /** The clock that a namespace accepted last. */
 export interface ClockAcceptance {
   readonly maxClockSkew: number;
-  /** The boot in which it did; absent where it has accepted none yet. */
+  /** The boot in which the namespace accepted it. Absent if it has accepted none yet. */
   readonly boot: unknown;
   /** How far the clock was ahead of the time since boot, ms. */
   readonly ahead: number;
@@ -49,9 +49,9 @@ export interface ClockAcceptance {
 const advice = "set it right, or, if it is right now, run `snowlease doctor --accept-clock` for this registry";
 
 /**
- * Refuses the wall clock when it is further ahead of the time since boot than the namespace accepted in this boot, by more than its
- * `maxClockSkew`. A namespace that has accepted nothing yet starts from the least that another one accepted. Returns what has to be noted
- * as accepted; undefined where that stays.
+ * Refuses the wall clock if it is too far ahead of the time since boot: by more than `maxClockSkew` compared with what the namespace
+ * accepted in this boot. A namespace that has accepted nothing yet starts from the least that another namespace accepted. Returns the
+ * acceptance to note. Undefined if the noted one stays.
  * @throws SnowleaseError CLOCK_SKEW
  */
 export function acceptedClock(
@@ -78,7 +78,7 @@ export function acceptedClock(
   return isNew || by > resolution ? { boot, ahead: Math.max(least, ahead) } : undefined;
 }
 
-/** Refuses the wall clock where a namespace would refuse it, and notes nothing. @throws SnowleaseError CLOCK_SKEW */
+/** Refuses the wall clock if a namespace would refuse it. Notes nothing. @throws SnowleaseError CLOCK_SKEW */
 export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): void {
   if (uptime === undefined) return;
   const { boot, ms } = uptime;
@@ -92,7 +92,7 @@ export function checkClock(sql: SqliteStatements, now: number, uptime: Uptime | 
   );
 }
 
-/** Accepts the wall clock for every namespace. Returns how far it is ahead of the least that was accepted before, ms. */
+/** Accepts the wall clock for every namespace. Returns how far it is ahead of the least accepted one, ms. */
 export function acceptClock(sql: SqliteStatements, now: number, uptime: Uptime | undefined): number {
   if (uptime === undefined) return 0;
   const { boot, ms } = uptime;

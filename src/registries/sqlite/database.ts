@@ -13,7 +13,7 @@ import { checkSchema, createSchema } from "./schema.ts";
 import { statementsOn } from "./statements.ts";
 import type { TransactionWork } from "./transaction.ts";
 
-/** Takes the lock for reading, at once: see `#transaction`. */
+/** Takes the lock for reading at once: see `#transaction`. */
 const beginReading = "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1";
 const beginWriting = "BEGIN IMMEDIATE";
 
@@ -26,7 +26,7 @@ export interface SqliteDatabaseOptions {
   readonly earliest?: number | undefined;
 }
 
-/** One connection to a registry's file. Runs one transaction at a time; waits for the lock without blocking the event loop. */
+/** One connection to a registry's file. It runs one transaction at a time. It waits for the lock without blocking the event loop. */
 export class SqliteDatabase {
   /** Opens a registry's file, or creates it. */
   static async open(options: SqliteDatabaseOptions): Promise<SqliteDatabase> {
@@ -52,7 +52,7 @@ export class SqliteDatabase {
     }
   }
 
-  /** With links resolved. */
+  /** The path, with links resolved. */
   readonly #path: string;
   readonly #clock: Clock;
   readonly #lock: FileLock;
@@ -84,7 +84,7 @@ export class SqliteDatabase {
     this.#sql = statementsOn(this.#connection);
   }
 
-  /** Whether another registry has taken the place of the open one. */
+  /** Whether another registry has replaced the open one. */
   get isReplaced(): boolean {
     return this.#files[0]?.isReplaced === true;
   }
@@ -106,9 +106,9 @@ export class SqliteDatabase {
   }
 
   /**
-   * libsql has no call that ends a statement: a closed connection keeps its file descriptors open until its statements are collected
-   * as garbage. So this object forgets them, and a turn of the event loop releases those that were collected: 1000 registries opened
-   * and closed in a row kept 3000 descriptors without that turn, and some 100 with it.
+   * libsql has no call that ends a statement. A closed connection keeps its file descriptors open until its statements are collected as
+   * garbage. So this object forgets its statements, and a turn of the event loop releases the collected ones. When 1000 registries were
+   * opened and closed in a row, 3000 descriptors stayed open without that turn, and some 100 with it.
    */
   async #end(): Promise<void> {
     try {
@@ -116,19 +116,19 @@ export class SqliteDatabase {
       const isOurs = this.#files.every((file) => !file.isReplaced);
       if (isOurs && !this.#lock.isWanted) this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
     } catch {
-      // Another process uses the file, and does this when it closes it.
+      // Another process uses the file. It does this when it closes the file.
     }
     this.#connection.close();
     this.#sql.clear();
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** `name`: the path as it was given: a link in it may point elsewhere later. */
+  /** `name`: the path as given, because a link in it may point elsewhere later. */
   async #prepare(name: string): Promise<void> {
-    // `#lock` waits instead: it does not block the event loop.
+    // `#lock` waits instead, without blocking the event loop.
     this.#connection.exec("PRAGMA busy_timeout = 0");
     if (await this.read(() => this.#isNew())) {
-      // Holders of a file that was here before may notice the new file up to a millisecond late.
+      // Holders of an earlier file may notice the new file up to a millisecond late.
       await systemClock.sleep(2);
       await this.#inTurn("BEGIN EXCLUSIVE", ({ sql, now }) => {
         if (!this.#isNew()) return;
@@ -136,11 +136,11 @@ export class SqliteDatabase {
         sql.run("registry.make", { made_at: now });
       });
     }
-    // Not earlier: the header of a registry has to be readable without a log. FULL syncs the log at each commit.
+    // Not earlier, because the header of a registry has to be readable without a log. FULL syncs the log at each commit.
     await this.#lock.whenFree(() => {
       this.#connection.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
     });
-    // This connection has its log only once it has read it.
+    // This connection has its log only after its first read.
     await this.read(() => {
       this.#isNew();
       const mode = this.#connection.prepare("PRAGMA journal_mode").get()?.["journal_mode"];
@@ -175,8 +175,9 @@ export class SqliteDatabase {
   }
 
   /**
-   * `begin` has to take the lock: libsql keeps a prepared statement that failed on it open until it is collected as garbage, and with it
-   * the state of the file that it saw. SQLite would refuse every later transaction while other processes write (BUSY_SNAPSHOT).
+   * `begin` has to take the lock. If a prepared statement fails on the lock, libsql keeps it open until it is collected as garbage,
+   * together with the state of the file that it saw. SQLite would then refuse every later transaction while other processes write
+   * (BUSY_SNAPSHOT).
    */
   #transaction<Answer>(begin: string, work: TransactionWork<Answer>, waited: number): Answer {
     this.#checkFiles();
@@ -195,7 +196,7 @@ export class SqliteDatabase {
       this.#rollback();
       throw commitError(error, this.#path);
     }
-    // Other processes see the writes only in the files that they would open.
+    // Other processes see the writes only if they are in the files that these processes would open.
     this.#checkFiles();
     return answer;
   }
@@ -210,7 +211,7 @@ export class SqliteDatabase {
       try {
         this.#connection.exec("ROLLBACK TO part; RELEASE part");
       } catch {
-        // SQLite has rolled back the whole transaction by itself.
+        // SQLite has already rolled back the whole transaction.
         throw error;
       }
       return failed(error);
@@ -230,7 +231,7 @@ export class SqliteDatabase {
     try {
       this.#connection.exec("ROLLBACK");
     } catch {
-      // SQLite has rolled back by itself, as it does on a full disk. The caller throws the first error.
+      // SQLite has already rolled back, as it does on a full disk. The caller throws the first error.
     }
   }
 }

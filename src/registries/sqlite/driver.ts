@@ -6,8 +6,8 @@ import { shown, SnowleaseError } from "../../id/errors.ts";
 type SqliteValue = number | string | Uint8Array | null;
 
 /**
- * A row by column name: the schema is STRICT, so that a reader may rely on the type of each column. Or all parameters of a statement,
- * and no other, by name: `$host` is `host`.
+ * A row by column name. The schema is STRICT, so a reader may rely on the type of each column. Or all parameters of a statement, and no
+ * others, by name: `$host` is `host`.
  */
 export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 
@@ -15,7 +15,7 @@ export type SqliteRow = Readonly<Record<string, SqliteValue>>;
 export interface SqliteStatement {
   get(parameters?: SqliteRow): SqliteRow | undefined;
   all(parameters?: SqliteRow): readonly SqliteRow[];
-  /** Returns how many rows it changed. */
+  /** Returns how many rows the statement changed. */
   run(parameters?: SqliteRow): number;
 }
 
@@ -26,9 +26,9 @@ export interface SqliteConnection {
   close(): void;
 }
 
-/** The one SQLite of this process. */
+/** The SQLite of this process. There is only one. */
 export interface SqliteDriver {
-  /** Opens a file, and creates it when it is missing. */
+  /** Opens a file. Creates it if it is missing. */
   open(path: string): SqliteConnection;
   /** Opens a file for reading, without locks and without the files beside it. */
   openFrozen(path: string): SqliteConnection;
@@ -49,7 +49,7 @@ interface NativeStatement {
 type NativeConstructor = new (path: string, options?: { readonly readOnly?: boolean }) => NativeDatabase;
 
 /**
- * Loads the SQLite that is built into Node (22.13 and newer), else the package `libsql`.
+ * Loads the SQLite that is built into Node (22.13 and newer), otherwise the package `libsql`.
  * @throws SnowleaseError DRIVER_MISSING
  */
 export async function loadSqlite(): Promise<SqliteDriver> {
@@ -62,7 +62,7 @@ export async function loadSqlite(): Promise<SqliteDriver> {
 
 function loadBuiltin(): NativeConstructor | undefined {
   const { emitWarning } = process;
-  // Node 22 warns once in each process that its SQLite is experimental. Loading is synchronous, so that no other warning is lost.
+  // Node 22 warns once in each process that its SQLite is experimental. Loading is synchronous, so no other warning is lost.
   process.emitWarning = () => undefined;
   try {
     return (process.getBuiltinModule("node:sqlite") as { DatabaseSync: NativeConstructor } | undefined)?.DatabaseSync;
@@ -76,7 +76,7 @@ async function loadPackage(): Promise<NativeConstructor> {
     return ((await import(/* webpackIgnore: true */ "libsql")) as unknown as { default: NativeConstructor }).default;
   } catch (cause) {
     try {
-      // It has machine code, which no bundle can have: so it lies beside the program.
+      // The package contains machine code, which a bundle cannot contain. So the package is beside the program.
       return createRequire(process.argv[1] ?? process.execPath)("libsql") as NativeConstructor;
     } catch {
       throw new SnowleaseError(
@@ -90,7 +90,7 @@ async function loadPackage(): Promise<NativeConstructor> {
 }
 
 function connectionTo(database: NativeDatabase): SqliteConnection {
-  // Without this, libsql rounds an integer above 2^53 silently; node:sqlite throws.
+  // Without this, libsql silently rounds an integer above 2^53, and node:sqlite throws.
   database.defaultSafeIntegers?.(true);
   return {
     exec: (sql) => database.exec(sql),
@@ -106,7 +106,7 @@ function connectionTo(database: NativeDatabase): SqliteConnection {
   };
 }
 
-/** Both drivers bind a number as a float. A bigint stays an integer in every expression, and exact up to 2^53. */
+/** Both drivers bind a number as a float. A bigint stays an integer in every expression, and is exact up to 2^53. */
 function bound(parameters: SqliteRow = {}): Readonly<Record<string, unknown>> {
   const bound: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) {
@@ -136,7 +136,7 @@ function exact(value: bigint, column: string): number {
   throw new RangeError(`the column ${column} holds ${value}, which was never written by Snowlease`);
 }
 
-/** The codes that this registry tells apart, by the text of SQLite's `sqlite3_errstr`: the SQLite of Deno gives the text alone. */
+/** The codes that this registry distinguishes, by the text of SQLite's `sqlite3_errstr`: the SQLite of Deno returns only the text. */
 const codesByText: Readonly<Record<string, number>> = {
   "access permission denied": 3,
   "database is locked": 5,
@@ -153,7 +153,7 @@ const codesByText: Readonly<Record<string, number>> = {
 export function sqliteCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
   const { errcode, rawCode } = error as { errcode?: unknown; rawCode?: unknown };
-  // Where libsql could not open a file, the code is only in the text.
+  // If libsql could not open a file, the code is only in the text.
   const { message } = error;
   const code =
     errcode ??

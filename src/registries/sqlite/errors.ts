@@ -3,7 +3,7 @@ import type { PoolBounds } from "../../id/pool-bounds.ts";
 import { sqliteCode } from "./driver.ts";
 
 const access = "check the permissions of the file and of its folder, where SQLite keeps two more files beside it";
-/** What has to be done before a process may start without the stored windows. */
+/** What to do before a process may start without the stored windows. */
 const stopAll =
   "stop every process that uses it, wait until their windows have passed (2 min 20 s with the default limits)";
 const damaged = `${stopAll}, and move it with its -wal and -shm out of the way: a new one is then made`;
@@ -40,7 +40,7 @@ export function isBusy(error: unknown): boolean {
   return code === 5 || code === 15;
 }
 
-/** Whether SQLite could not make sense of a file. */
+/** Whether SQLite could not read the contents of a file. */
 export function isDamage(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === 11 || code === 26;
@@ -48,7 +48,7 @@ export function isDamage(error: unknown): boolean {
 
 /** Whether a table, a column or an index is missing. */
 export function isIncomplete(error: unknown): boolean {
-  // By the text: SQLite's code, 1, is that of every statement that it cannot run.
+  // By the text, because SQLite uses code 1 for every statement that it cannot run.
   return error instanceof Error && /\bno such (?:table|column|index)\b|\bhas no column\b/.test(error.message);
 }
 
@@ -67,7 +67,7 @@ function unavailable(path: string, says: string): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry file \`${path}\` ${says}`, { path });
 }
 
-/** `found`: what SQLite found wrong in the file. */
+/** `found`: the damage that SQLite found in the file. */
 export function damageError(found: string, path: string): SnowleaseError {
   const message = `The registry file \`${path}\` is damaged (${found}); ${damaged}.`;
   return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path, lasting: true });
@@ -78,7 +78,7 @@ export function commitError(cause: unknown, path: string): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", fileError(cause, path).message, { path }, { cause });
 }
 
-/** A file of an open registry was removed: a process that starts now does not see what this one writes. */
+/** A file of an open registry was removed. A process that starts now does not see what this one writes. */
 export function fileRemovedError(removed: string, path: string): SnowleaseError {
   const isBeside = removed !== path && /-(?:wal|shm)$/.test(removed);
   const what = isBeside
@@ -90,7 +90,7 @@ export function fileRemovedError(removed: string, path: string): SnowleaseError 
   return new SnowleaseError("REGISTRY_UNAVAILABLE", message, { path });
 }
 
-/** Another registry has taken the place of the open one: what was done since does not count. */
+/** Another registry has replaced the open one. What was done since then does not count. */
 export function fileReplacedError(path: string): SnowleaseError {
   return unavailable(path, "was replaced by another one while it was open: try again, which opens that one.");
 }
@@ -100,7 +100,7 @@ export function closedError(path: string): SnowleaseError {
   return unavailable(path, "was closed by this process: open it again.");
 }
 
-/** Each worker ID of a large pool that a claim found free was another claim's by then. */
+/** A claim found worker IDs of a large pool free, but each time another claim had taken the worker ID by then. */
 export function takenError(path: string, { first, last }: PoolBounds, operationTimeout: number): SnowleaseError {
   return unavailable(
     path,

@@ -6,9 +6,9 @@ const otherUsers = 0o007;
 const groupWrites = 0o020;
 
 /**
- * Creates an empty file that only this user may read, since it holds the key of receipts; where a group may write to the folder, the
- * group may, too, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it is. Returns whether it made
- * one.
+ * Creates an empty file that only this user may read, because it contains the key of receipts. If a group may write to the folder, the
+ * group may also read and write the file, within the umask. SQLite gives the files beside it the same mode. An existing file stays as it
+ * is. Returns whether it made a file.
  */
 export function makePrivateFile(path: string): boolean {
   try {
@@ -16,20 +16,20 @@ export function makePrivateFile(path: string): boolean {
     closeSync(openSync(path, "wx", isShared ? 0o660 : 0o600));
     return true;
   } catch {
-    // It exists, or SQLite tells better what is wrong.
+    // The file exists, or SQLite's error describes the problem better.
     return false;
   }
 }
 
 /**
- * Gives the files beside a registry its mode and group, as SQLite does when it creates them: they may be older than a change of the
- * registry's. By name, since to close a file here would drop the locks that this process has on it.
+ * Gives the files beside a registry its mode and group, as SQLite does when it creates them. They may be older than a change of the
+ * registry's mode. This uses names, because to close a file here would drop the locks that this process has on it.
  */
 export function alignModes(path: string): void {
   for (const file of beside(path)) if (lstatSync(file, { throwIfNoEntry: false })?.isFile()) alignMode(file, path);
 }
 
-/** Gives a path the group of another one, and as much of its mode as `mask` has. Changes nothing where this user may not. */
+/** Gives a path the group of another one, and its mode as far as `mask` allows. Changes nothing if this user may not. */
 export function alignMode(path: string, like: string, mask = 0o777): void {
   try {
     const { mode, gid } = statSync(like);
@@ -37,7 +37,7 @@ export function alignMode(path: string, like: string, mask = 0o777): void {
     if (own.gid !== gid) chownSync(path, own.uid, gid);
     if (own.mode !== mode) chmodSync(path, mode & mask);
   } catch {
-    // One of them is gone, or another user's.
+    // One of the files is gone, or belongs to another user.
   }
 }
 
@@ -49,10 +49,12 @@ export function exposedFiles(path: string): readonly string[] {
   });
 }
 
-/** The registries that this process has warned of. */
+/** The registries about which this process has warned. */
 const warned = new Set<string>();
 
-/** Warns once in a process of a registry that every user may read: that may be intended, or be another user's to change. */
+/**
+ * Warns, once in a process, about a registry that every user may read. That may be intended, or only another user may be able to change it.
+ */
 export function warnOfExposure(path: string): void {
   // On other systems a mode means little.
   if (process.getuid === undefined || warned.has(path)) return;

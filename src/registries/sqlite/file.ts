@@ -3,14 +3,14 @@ import { dirname, resolve } from "node:path";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 
 /*
- * What is known about a registry's file without opening it. To open and close it here would do harm: POSIX drops all locks of a
- * process on a file when the process closes any descriptor of it, including the locks of an open registry.
+ * What is known about a registry's file without opening it. To open and close the file here would do harm: when a process closes any
+ * descriptor of a file, POSIX drops all locks that the process has on the file, including those of an open registry.
  */
 
-/** No database is smaller, bytes. SQLite takes a file of one byte for an empty one, and would overwrite it. */
+/** The smallest size of a database, bytes. SQLite would take a file of one byte for an empty one, and overwrite it. */
 const smallestDatabase = 512;
 
-/** Kinds of file systems (statfs's f_type) on which two hosts would not see each other's locks, or not share memory. */
+/** Kinds of file systems (statfs's f_type) on which two hosts do not see each other's locks, or do not share memory. */
 const networkFileSystems: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],
   [0x517b, "SMB"],
@@ -56,7 +56,7 @@ function checkFile(path: string, asFolder: boolean): string {
     throw unusable(path, "is not a database: name another file.");
   }
   if (found !== undefined && found.nlink > 1) {
-    // A process that opens it by another name writes to another log.
+    // A process that opens the file by another name writes to another log.
     throw unusable(
       path,
       `has ${found.nlink} names (hard links), and would have a log under each: remove all but one (\`find DIR -samefile ${path}\` lists them), or link to it with \`ln -s\`.`,
@@ -83,7 +83,7 @@ export function checkFileSystem(type: number, path: string): void {
   );
 }
 
-/** Refuses a file that is a mount of its own, as containers can make it: no process outside would see its log. */
+/** Refuses a file that is itself a mount, as containers can make it. No process outside would see its log. */
 function checkMount(file: string): void {
   const escaped = file.replace(/[ \t\n\\]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
   let mounts = "";
@@ -96,9 +96,9 @@ function checkMount(file: string): void {
   throw unusable(file, "is mounted by itself, and its log would not be that of others; mount its folder.");
 }
 
-/** Refuses a file that is missing or empty although its log is not: the windows in it are lost, and might be granted again. */
+/** Refuses a file that is missing or empty although its log is not. The windows in it are lost, and might be granted again. */
 function checkLog(file: string): void {
-  // The log first: a process that creates a registry at this moment writes the file before the log.
+  // The log is checked first, because a process that creates a registry at this moment writes the file before the log.
   if (sizeOf(`${file}-wal`) === 0 || sizeOf(file) > 0) return;
   throw unusable(
     file,
@@ -115,7 +115,7 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** The files that SQLite keeps beside an open registry: its log, with the last writes, and the log's index. */
+/** The files that SQLite keeps beside an open registry: its log, which contains the last writes, and the log's index. */
 export function beside(file: string): readonly [log: string, index: string] {
   return [`${file}-wal`, `${file}-shm`];
 }

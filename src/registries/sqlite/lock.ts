@@ -6,15 +6,18 @@ import { busyError, fileError, isBusy } from "./errors.ts";
 import { beside } from "./file.ts";
 import { type QueuePlace, LockQueue } from "./queue.ts";
 
-/** On a crowded machine a process waits at most so many times as long. */
+/** On a crowded machine, a process waits at most so many times longer. */
 const mostPatience = 10;
-/** Longest pause between two tries of the first process in the queue, ms. A process that is not in the queue has the lock for a transaction. */
+/**
+ * The longest pause between two tries of the first process in the queue, ms. Only a process outside of the queue has the lock then, for one
+ * transaction.
+ */
 const longestPause = 25;
 
 interface LockWish {
-  /** Whether processes that wait already come first. Default false: only while the lock is not free. */
+  /** Whether waiting processes come first. Default false: they come first only if the lock is not free. */
   readonly inTurn?: boolean;
-  /** The error where the lock does not become free. Default: advises to look for a stopped process. */
+  /** The error if the lock does not become free. Default: an error that advises to look for a stopped process. */
   readonly otherwise?: () => SnowleaseError;
 }
 
@@ -30,16 +33,17 @@ export class FileLock {
     this.#queue = new LockQueue(path);
   }
 
-  /** Whether another process may be waiting for it. */
+  /** Whether another process may be waiting for the lock. */
   get isWanted(): boolean {
     return this.#queue.isThere;
   }
 
   /**
-   * Tries until no other connection has the lock. A try that fails on the lock has changed nothing. Measures time with the machine's
-   * clock, also where the registry has another one: the lock is shared with other processes.
-   * @throws SnowleaseError REGISTRY_UNAVAILABLE when it did not get the lock for `operationTimeout`, and no other process wrote anything
-   * meanwhile. On a crowded machine it waits as many times as long as tasks share a core: the process that has the lock is one of them.
+   * Tries until no other connection has the lock. A try that fails on the lock has changed nothing. Always measures time with the machine's
+   * clock, because other processes share the lock.
+   * @throws SnowleaseError REGISTRY_UNAVAILABLE if this process did not get the lock for `operationTimeout`, and no other process wrote
+   *   anything meanwhile. On a crowded machine, the limit is longer: it is multiplied by the count of tasks that share a core, because the
+   *   process with the lock is one of them.
    */
   async whenFree<Answer>(attempt: (waited: boolean) => Answer, wish: LockWish = {}): Promise<Answer> {
     const { inTurn = false, otherwise = () => busyError(this.#path, this.#operationTimeout) } = wish;
@@ -51,7 +55,8 @@ export class FileLock {
         place = await this.#queue.join();
       }
       for (let [tries, isLast] = [0, false]; ;) {
-        // The last try needs no turn: the lock may be free while the processes before this one, or this one itself, were stopped.
+        // The last try does not wait for its turn. The lock may be free while the processes before this one, or this one itself, were
+        // stopped.
         if (isLast || place === undefined || (await place.isFirst((this.#operationTimeout / 2) * tasksPerCore()))) {
           try {
             return attempt(place !== undefined);
@@ -65,7 +70,7 @@ export class FileLock {
         isLast = standstill() >= this.#operationTimeout;
         if (isLast) continue;
         if (place === undefined) place = await this.#queue.join();
-        // Random, so that processes without a queue do not try at the same time each time.
+        // Random, so that processes without a queue do not always try at the same time.
         else await systemClock.sleep(1 + Math.random() * (Math.min(longestPause, 2 * tries) - 1));
       }
     } finally {
@@ -74,7 +79,10 @@ export class FileLock {
   }
 }
 
-/** Returns a function that says for how long nothing was written to a file since this call, ms; the more tasks share a core, the less. */
+/**
+ * Returns a function that says for how long nothing was written to a file since this call, ms. The time counts less if more tasks share a
+ * core.
+ */
 function standstillOf(path: string): () => number {
   let [seen, looked, lasted] = [stateOf(path), monotonic(systemClock), 0];
   return () => {
@@ -85,7 +93,7 @@ function standstillOf(path: string): () => number {
   };
 }
 
-/** How many tasks of the machine share a core now, from 1 to `mostPatience`. 1 where there is no `/proc`. */
+/** How many tasks of the machine share a core now, from 1 to `mostPatience`. 1 if there is no `/proc`. */
 function tasksPerCore(): number {
   try {
     const [, running = 1] = /^\S+ \S+ \S+ (\d+)\//.exec(readFileSync("/proc/loadavg", "utf8")) ?? [];

@@ -7,27 +7,27 @@ import { systemClock } from "../../clock.ts";
 import { alignMode } from "./file-mode.ts";
 
 /*
- * SQLite has no queue for its lock: every waiting process tries again and again. Of 120 processes on two cores most got no lock within
- * 5 s, and their tries took CPU time from the process that had the lock.
+ * SQLite has no queue for its lock: every waiting process tries again and again. When 120 processes ran on two cores, most got no lock
+ * within 5 s, and their tries took CPU time from the process that had the lock.
  *
- * So the waiting processes form a queue in a folder beside the file. Each listens on a socket there, named by its time of arrival, and
- * is connected to the process before it. That connection ends when the process before it has had its turn, or died.
+ * So the waiting processes form a queue in a folder beside the file. Each process listens on a socket there, named by its time of arrival,
+ * and is connected to the process before it. That connection ends when the process before it has had its turn, or died.
  *
- * Safety does not rest on the queue: the lock is SQLite's. After a step of the clock, or where a stopped process was passed over, two
- * processes may both be first: they try as if there were no queue.
+ * Safety does not rest on the queue: the lock is SQLite's. After a step of the clock, or if others have passed a stopped process, two
+ * processes may both be first. They then try as if there were no queue.
  */
 
-/** The time of arrival, Unix ms, and something random. */
+/** The time of arrival, Unix ms, and a random part. */
 const placeName = /^\d{13}-[0-9a-f]{6}$/;
-/** The longest path of a socket that every system allows, bytes. */
+/** The longest path of a socket that every system accepts, bytes. */
 const longestPath = 103;
-/** How long a place waits between two looks for each place before it, ms: a look costs time for each of them, and every place looks. */
+/** How long a place waits between two looks for each place before it, ms. A look reads every place, and every place looks. */
 const lookCost = 20;
 
-/** Where a connection stands in the queue. */
+/** The place of a connection in the queue. */
 export type QueuePlace = Pick<SocketPlace, "isFirst" | "leave">;
 
-/** The place of a process for which no queue is possible. */
+/** The place of a process that cannot have a queue. */
 const nowhere: QueuePlace = { isFirst: () => Promise.resolve(true), leave: () => undefined };
 
 /** The queue for the lock of a registry's file. */
@@ -45,14 +45,14 @@ export class LockQueue {
     return existsSync(this.#folder);
   }
 
-  /** Takes the last place; the first one, where no socket can be made there. */
+  /** Takes the last place. If no socket can be made there, it takes the first one. */
   async join(): Promise<QueuePlace> {
     // The last waiting process removes the folder, maybe between two of these steps.
     for (let tries = 0; tries < 3; tries++) {
       try {
         return await this.#newPlace();
       } catch {
-        // An old system, a long path, a file in place of the folder: a process gets the lock without a queue, too.
+        // An old system, a long path, or a file instead of the folder. A process can also get the lock without a queue.
       }
     }
     return nowhere;
@@ -78,9 +78,9 @@ class SocketPlace {
   readonly #folder: string;
   readonly #name: string;
   readonly #server: Server;
-  /** The connections of the places behind it. */
+  /** The connections of the places after this one. */
   readonly #behind = new Set<Socket>();
-  /** The places before it for which it does not wait any more. */
+  /** The places before it for which it no longer waits. */
   readonly #passed = new Set<string>();
   #ahead: { readonly name: string; readonly socket: Socket; readonly ended: AbortSignal } | undefined;
 
@@ -95,7 +95,7 @@ class SocketPlace {
     });
   }
 
-  /** Waits until no place is before this one, and answers true; or for `patience` ms, and answers false. */
+  /** Waits until no place is before this one, and returns true. After `patience` ms it returns false. */
   async isFirst(patience: number): Promise<boolean> {
     for (;;) {
       const before = this.#before();
@@ -104,23 +104,23 @@ class SocketPlace {
       const ended = this.#follow(last);
       await systemClock.sleep(Math.max(patience, before.length * lookCost), { signal: ended });
       if (ended.aborted) continue;
-      // The first process was stopped, or has much to do: it tries without a place.
+      // The first process was stopped, or has much to do. It continues without a place.
       if (existsSync(join(this.#folder, first))) this.#pass(first);
       return false;
     }
   }
 
-  /** Lets the next one have its turn. */
+  /** Lets the next place have its turn. */
   leave(): void {
     this.#ahead?.socket.destroy();
     this.#ahead = undefined;
-    // Removes the name before the connections: otherwise the next process takes this one for dead.
+    // This removes the name before the connections. Otherwise the next process would assume that this one has died.
     this.#server.close();
     for (const socket of this.#behind) socket.destroy();
     try {
       rmdirSync(this.#folder);
     } catch {
-      // Other places are in it.
+      // The folder contains other places.
     }
   }
 
@@ -143,7 +143,7 @@ class SocketPlace {
     this.#ahead = { name, socket, ended: ended.signal };
     socket.on("error", () => undefined);
     socket.on("close", () => {
-      // A name that is still there is that of a process that died.
+      // If the name still exists, its process died.
       if (this.#ahead?.socket === socket) this.#pass(name);
       ended.abort();
     });
@@ -155,7 +155,7 @@ class SocketPlace {
     try {
       rmSync(join(this.#folder, name), { force: true });
     } catch {
-      // The name is another user's.
+      // The name belongs to another user.
     }
   }
 }

@@ -12,16 +12,16 @@ import { schemaVersion } from "./schema.ts";
 import { scopeOfFile } from "./scope.ts";
 import { type AgedNumber, type PoolSearch, SqliteView, Unsearched } from "./view.ts";
 
-/** Claims that one step of `prune` deletes: other processes wait for it to end. */
+/** How many claims one step of `prune` deletes. Other processes wait until the step ends. */
 const pruneBatch = 500;
-/** Records that one part of a search looks at: the event loop waits for it to end. */
+/** How many records one part of a search looks at. The event loop waits until the part ends. */
 const searchedTogether = 10_000;
 
-/** Where an embedded registry lives. */
+/** The place and the options of an embedded registry. */
 export interface SqliteOptions extends RegistryOptions {
   /**
-   * The file: created when it is missing (mode 0600; where a group may write to its folder, 0660 less the umask), with the folders
-   * above it (0700). All users that share it need read and write access to both. Not on a network file system.
+   * The file. It is created if it is missing (mode 0600; if a group may write to its folder, 0660 less the umask), with the folders above
+   * it (0700). All users that share it need read and write access to file and folder. Not on a network file system.
    */
   readonly path: string;
   /** The time since boot. Default: this machine's, with the default clock; none with another one. */
@@ -32,12 +32,12 @@ const durability =
   "Acknowledged writes survive kill -9 and power loss (synchronous=FULL), for the processes that share this file, as long as the file lasts.";
 
 /**
- * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction, and waits in a
- * queue for its turn to write. An operation that does not get the lock while no process has written for `operationTimeout` throws
- * REGISTRY_UNAVAILABLE, and has changed nothing. A claim or renewal throws CLOCK_SKEW where `clock-guard.ts` refuses the wall clock.
+ * A registry in one SQLite file, for any number of processes of one machine at once. Each operation is a transaction, and waits in a queue
+ * for its turn to write. An operation throws REGISTRY_UNAVAILABLE if it does not get the lock, and no process has written, for
+ * `operationTimeout`. It has then changed nothing. A claim or renewal throws CLOCK_SKEW if `clock-guard.ts` refuses the wall clock.
  *
- * @throws SnowleaseError CONFIG_INVALID for a path that cannot be used, SCHEMA_INCOMPATIBLE for the file of another program or of a
- *   newer version, DRIVER_MISSING; the file is then as it was.
+ * @throws SnowleaseError CONFIG_INVALID for a path that cannot be used, SCHEMA_INCOMPATIBLE for the file of another program or of a newer
+ *   version, DRIVER_MISSING. The file is then unchanged.
  */
 export async function sqliteRegistry({
   path,

@@ -1,6 +1,6 @@
 import { SqliteDatabase, type SqliteDatabaseOptions } from "./database.ts";
 
-/** The database at a path. Opens the path again where another file has taken the place of the open one. */
+/** The database at a path. Opens the path again if another file has replaced the open one. */
 export async function openReopening(
   options: SqliteDatabaseOptions,
 ): Promise<Pick<SqliteDatabase, "read" | "write" | "close">> {
@@ -8,7 +8,7 @@ export async function openReopening(
   let opening: Promise<void> | undefined;
   let isClosed = false;
 
-  /** Closes the replaced file last: SQLite would remove the log of the new one while that is not open. */
+  /** Closes the replaced file last. Otherwise SQLite would remove the log of the new file while that is not open. */
   async function openNext(replaced: SqliteDatabase): Promise<void> {
     // Holders may have used the windows of the old file up to now.
     const earliest = options.clock.now() + 1;
@@ -21,7 +21,7 @@ export async function openReopening(
     try {
       return await operation(used);
     } catch (error) {
-      // The operation ran on a file that no other process sees: it does not count.
+      // The operation ran on a file that no other process sees, so it does not count.
       if (isClosed || !used.isReplaced) throw error;
     }
     if (database === used) await (opening ??= openNext(used).finally(() => (opening = undefined)));

@@ -28,7 +28,7 @@ export function eraColumns({
   return { era, quarantine_end: quarantineEnd, opens_at: opensAt };
 }
 
-/** Of a record's columns, those that stay while a claim goes on. */
+/** The columns of a record that stay while a claim goes on. */
 interface ClaimColumns extends HolderColumns, SqliteRow {
   readonly fence: number;
   readonly token: string | null;
@@ -84,7 +84,7 @@ export function recordOfRow(columns: SqliteRow): Stored {
   };
 }
 
-/** Whether `columnsOfClaim` gives the same for both. A renewal keeps the holder's object. */
+/** Whether `columnsOfClaim` returns the same for both. A renewal keeps the holder's object. */
 export function isSameClaim(a: Stored, b: Stored): boolean {
   const isOne = a.fence === b.fence && a.token === b.token && a.holder === b.holder && a.claimedAt === b.claimedAt;
   return isOne && a.releasedAt === b.releasedAt && a.pinned === b.pinned && a.owner === b.owner;

@@ -2,11 +2,11 @@ import { readSql } from "../sql-files.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { SqliteConnection } from "./driver.ts";
 
-/** Stands in the file's header: "Snow". */
+/** The number in the file's header: "Snow". */
 const applicationId = 0x536e6f77;
 /**
- * Version of `sql/sqlite/schema.sql`, in the file's header. It rises only where an older Snowlease must not use the file. Columns with a
- * default, tables and indexes are added without that: every version keeps what it does not know.
+ * The version of `sql/sqlite/schema.sql`, in the file's header. It rises only if an older Snowlease must not use the file. Columns with a
+ * default, tables and indexes are added without a new version, because every version keeps what it does not know.
  */
 export const schemaVersion = 2;
 

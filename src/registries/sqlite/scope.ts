@@ -3,12 +3,12 @@ import { hostname, userInfo } from "node:os";
 
 const ofOthers = 0o077;
 
-/** `Registry.scope` of the registry in a file. A working folder, a home or a container may give one path to several files. */
+/** `Registry.scope` of the registry in a file. One path may mean several files, because of a working folder, a home or a container. */
 export function scopeOfFile(path: string): string {
   return `the processes ${usersOf(path)}on host \`${hostname()}\` that use the file ${realpathSync(path)}`;
 }
 
-/** "of user web " where its mode lets no other user open the file. */
+/** "of user web " if the mode of the file lets no other user open it. */
 function usersOf(path: string): string {
   const { mode, uid } = statSync(path);
   // On other systems a mode means little.
@@ -21,12 +21,15 @@ function nameOf(uid: number): string {
     const own = userInfo();
     if (own.uid === uid) return own.username;
   } catch {
-    // A container may run a user who has no name.
+    // A container may run as a user without a name.
   }
   return String(uid);
 }
 
-/** Tells where a new registry is: a program that was led elsewhere, by its working folder or a missing volume, begins with one of its own. */
+/**
+ * Reports the place of a new registry. A program with another working folder or a missing volume would otherwise silently begin with its
+ * own registry.
+ */
 export function warnOfNewFile(path: string): void {
   process.emitWarning(
     `Made the registry file ${realpathSync(path)}, since there was none. Programs on other files get the same worker IDs; give all of them this path.`,

@@ -1,14 +1,14 @@
 import { readStatements } from "../sql-sections.ts";
 import type { SqliteConnection, SqliteRow, SqliteStatement } from "./driver.ts";
 
-/** The files of `sql/sqlite` that hold statements. */
+/** The files of `sql/sqlite` that contain statements. */
 const statementFiles = ["claim", "clock", "erase", "history", "namespace", "ping", "record", "registry", "workers"];
 
 /** The statements of `sql/sqlite`, by file and name: `claim.oldest`. */
 export interface SqliteStatements {
   get(name: string, parameters?: SqliteRow): SqliteRow | undefined;
   all(name: string, parameters?: SqliteRow): readonly SqliteRow[];
-  /** Returns how many rows it changed. */
+  /** Returns how many rows the statement changed. */
   run(name: string, parameters?: SqliteRow): number;
 }
 
@@ -19,7 +19,9 @@ export function* statementTexts(): Generator<readonly [name: string, text: strin
   }
 }
 
-/** The statements on one connection. Each is prepared at its first use: libsql ends none before it is collected as garbage. */
+/**
+ * The statements on one connection. Each is prepared at its first use, because libsql ends no statement before it is collected as garbage.
+ */
 export function statementsOn(connection: SqliteConnection): SqliteStatements & { clear(): void } {
   const texts = new Map(statementTexts());
   const prepared = new Map<string, SqliteStatement>();
@@ -41,7 +43,7 @@ export function statementsOn(connection: SqliteConnection): SqliteStatements & {
   };
 }
 
-/** The same statements for one namespace: each gets its `namespace_id`. */
+/** The same statements for one namespace. Each gets its `namespace_id`. */
 export function statementsFor(sql: SqliteStatements, namespace_id: number): SqliteStatements {
   return {
     get: (name, parameters) => sql.get(name, { namespace_id, ...parameters }),

@@ -23,13 +23,16 @@ import {
 import { type SqliteStatements, statementsFor } from "./statements.ts";
 import type { SqliteTransaction } from "./transaction.ts";
 
-/** Rows that one step returns, and that it looks at: SQLite blocks the event loop meanwhile, a few ms for so many. */
+/** How many rows one step returns, and looks at. SQLite blocks the event loop meanwhile, a few ms for so many rows. */
 const [mostReturned, mostLookedAt] = [250, 10_000];
-/** Entries of an index that a claim looks at: those of other pools may be in front. At first so many, and at most. */
+/** How many entries of an index a claim looks at: at first, and at most. Entries of other pools may come first. */
 const [firstEntries, mostEntries] = [16, 1000];
-/** Of a pool of so many numbers a claim looks at each record; of a larger one at so many ranges by lot, of so many records. */
+/**
+ * In a pool of up to this size, a claim looks at each record. In a larger pool, it looks at so many ranges with a random start, of so many
+ * records.
+ */
 const [smallPool, ranges, rangeLength] = [1024, 4, 256];
-/** Rows that one step of a removal deletes. */
+/** How many rows one step of a removal deletes. */
 const eraseBatch = 500;
 /** The key of a namespace that does not exist. */
 const none = -1;
@@ -40,13 +43,13 @@ export interface AgedNumber {
   readonly until: number;
 }
 
-/** What a search outside of the lock has found in a pool: the oldest of all, or one whose window has passed. */
+/** What a search without the lock has found in a pool: the oldest of all records, or one whose window has passed. */
 export interface PoolSearch {
   readonly places: readonly AgedNumber[];
   readonly isAll: boolean;
 }
 
-/** A claim has to know the oldest records of all of a pool: too many to look at while others wait for the lock. */
+/** A claim has to know the oldest records of a whole pool. These are too many to look at while others wait for the lock. */
 export class Unsearched extends Error {
   readonly pool: PoolBounds;
   readonly limit: number;
@@ -58,7 +61,7 @@ export class Unsearched extends Error {
   }
 }
 
-/** What stands under a name, during one transaction. */
+/** The contents of a name, during one transaction. */
 export class SqliteView implements StoreView {
   readonly clock: number;
   readonly standing: Standing;
@@ -67,11 +70,11 @@ export class SqliteView implements StoreView {
   readonly #name: string;
   readonly #row: SqliteRow | undefined;
   readonly #uptime: () => Uptime | undefined;
-  /** Made before this transaction. */
+  /** The search was made before this transaction. */
   readonly #searched: PoolSearch | undefined;
   readonly #records = new Map<number, Stored | undefined>();
   #sql: SqliteStatements;
-  /** The oldest of the pool, once all of it was looked at. */
+  /** The oldest records of the pool, after a look at all of it. */
   #oldest: readonly Stored[] | undefined;
   #accepted: ReturnType<typeof acceptedClock>;
 
@@ -92,7 +95,7 @@ export class SqliteView implements StoreView {
     this.standing = this.#row === undefined ? { noted: this.#noted() } : { made: this.#made(this.#row) };
   }
 
-  /** Few operations ask for the key. */
+  /** The key is read only when needed, because few operations ask for it. */
   #made(row: SqliteRow): NewNamespace {
     const key = (): string => String(this.#sql.get("namespace.receipt-key")?.["receipt_key"]);
     return {
@@ -109,8 +112,8 @@ export class SqliteView implements StoreView {
   }
 
   /**
-   * The tick in which the registry was made belongs to no holder: holders of another file that stood here before may have used it. A
-   * tick of 1 ms has passed before the first claim, and then windows may begin earlier, for clocks that are set back.
+   * No holder gets the tick in which the registry was made, because holders of an earlier file at this path may have used it. A tick of 1
+   * ms has passed before the first claim. With such a tick, windows may begin earlier, for clocks that are set back.
    */
   readonly earliest = (layout: string): number => {
     const { sql, earliest } = this.#transaction;
@@ -145,7 +148,7 @@ export class SqliteView implements StoreView {
     return this.#one("claim.by-token", { token });
   }
 
-  /** One object for each record: what an operation replaces is what it has read. */
+  /** Returns one object for each record, because an operation replaces the same object that it read. */
   byId(workerId: number): Stored | undefined {
     if (!this.#records.has(workerId)) this.#records.set(workerId, this.#one("record.get", { worker_id: workerId }));
     return this.#records.get(workerId);
@@ -184,7 +187,7 @@ export class SqliteView implements StoreView {
 
   page(after: number, limit: number, state: WorkerState | undefined): Part<Stored> {
     const most = Math.min(limit, mostReturned);
-    // Among the records of all states, those of one state may be few.
+    // Among the records of all states, few may have this state.
     const end = state && this.#sql.get("workers.last-of", { after, rows: mostLookedAt })?.["worker_id"];
     const range = state === undefined ? {} : { now: this.clock, last: end ?? Number.MAX_SAFE_INTEGER };
     const rows = this.#sql.all(`workers.${state ?? "all"}`, { after, ...range, limit: most }).map(recordOfRow);
@@ -198,17 +201,17 @@ export class SqliteView implements StoreView {
     return { rows, next: rows.length === most ? rows.at(-1)?.fence : undefined };
   }
 
-  /** The first records between two numbers that are not pinned, in ascending order. */
+  /** The first records between two worker IDs that are not pinned, in ascending order. */
   numbers(first: number, last: number, limit: number): readonly AgedNumber[] {
     return this.#sql.all("claim.numbers", { first, last, limit }).map(placeOf);
   }
 
-  /** A window that ended by then has passed by each clock that may claim, Unix ms. */
+  /** A window that ended before or at this time has passed by each clock that may claim, Unix ms. */
   get passed(): number {
     return this.clock - (this.standing.made?.info.maxClockSkew ?? 0);
   }
 
-  /** Deletes claims, as the registry's `prune` does. Returns their number. */
+  /** Deletes claims, as the registry's `prune` does. Returns how many. */
   prune(before: number, limit: number): number {
     return this.#sql.run("history.prune", { before, limit });
   }
@@ -245,7 +248,9 @@ export class SqliteView implements StoreView {
     else this.#sql.run("record.put", { ...window, ...columnsOfClaim(after) });
   }
 
-  /** Deletes a part of what the namespace has, or the last one, and itself. Returns whether it was the last one. */
+  /**
+   * Deletes a part of what the namespace has. With the last part, it deletes the namespace itself. Returns whether it was the last part.
+   */
   #erase(): boolean {
     const batch = { limit: eraseBatch };
     const isLast = ["erase.history", "erase.worker"].every((name) => this.#sql.run(name, batch) < eraseBatch);
@@ -253,7 +258,7 @@ export class SqliteView implements StoreView {
     return isLast;
   }
 
-  /** Takes a worker ID out of the gap that it is in. */
+  /** Removes a worker ID from its gap. */
   #fillGap(workerId: number): void {
     const gap = this.#gapOf(workerId);
     if (gap === undefined || gap.first > workerId) return;
@@ -271,7 +276,7 @@ export class SqliteView implements StoreView {
     return row && recordOfRow(row);
   }
 
-  /** The first entries of an index that are of a pool. `isAll`: no others would come before those that are missing. */
+  /** The first entries of an index that belong to a pool. `isAll`: no other entry of the pool would come before these. */
   #placesIn(
     statement: string,
     pool: PoolBounds,
@@ -287,7 +292,7 @@ export class SqliteView implements StoreView {
     return { places, isAll: false };
   }
 
-  /** Of a large pool whose records are behind many others, some by lot. */
+  /** For a large pool whose records come after many others: some random ones. */
   #byLot({ first, last }: PoolBounds, places: readonly AgedNumber[]): readonly AgedNumber[] {
     const found = new Map(places.map((place) => [place.workerId, place]));
     for (let i = 0; i < ranges; i++) {
@@ -297,17 +302,19 @@ export class SqliteView implements StoreView {
     return [...found.values()];
   }
 
-  /** What the search has found. @throws Unsearched where none was made, or another claim took the one that it had found free. */
+  /**
+   * What the search has found. @throws Unsearched if there was no search, or another claim has taken the worker ID that it had found free.
+   */
   #foundBefore(pool: PoolBounds, limit: number): readonly Stored[] {
     const { places = [], isAll = false } = this.#searched ?? {};
     const records = this.#recordsOf(places);
-    // Where it saw all of them, none was free. A holder that has renewed since is no reason to look again: others renew all the time.
+    // If the search saw all records, none was free. A renewal since then is no reason to search again, because holders renew all the time.
     const stands = isAll || places.some(({ workerId, until }) => this.byId(workerId)?.until === until);
     if (!stands) throw new Unsearched(pool, limit);
     return records.toSorted(byAge);
   }
 
-  /** One record is enough where its window has passed by each clock that may claim; of the others, the first few matter. */
+  /** If the window of the first record has passed by each clock that may claim, this record is enough. Otherwise the first few matter. */
   #recordsAt(places: readonly AgedNumber[], limit: number): readonly Stored[] {
     const [first] = places;
     const isOver = first !== undefined && first.until <= this.passed;

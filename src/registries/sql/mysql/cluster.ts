@@ -2,25 +2,25 @@ import { SnowleaseError } from "../../../id/errors.ts";
 import type { SqlRow } from "../dialect.ts";
 
 /*
- * Servers that take writes on several nodes and have one set of data. In a Galera cluster of MariaDB, the data are those of the cluster
- * as long as it goes on without a break. Once no majority is left, it is formed anew, perhaps by a node that lacks what the others
- * acknowledged: that is another cluster. Its own id does not show this, and its count of changes may come to the same number again.
+ * Servers that accept writes on several nodes and share one set of data. A Galera cluster of MariaDB keeps its data as long as it runs
+ * without a break. If no majority is left, it is formed again, perhaps by a node that lacks writes that the others acknowledged. That is
+ * another cluster. Its own id does not show this, and its count of changes may reach the same value again.
  */
 
 /** A Galera cluster as its nodes know it, from the statement `session.identity-of-cluster`. */
 export interface GaleraCluster {
   /** The id of its data. */
   readonly id: string;
-  /** How often its nodes changed since it was formed. */
+  /** How often its set of nodes changed since it was formed. */
   readonly changes: number;
-  /** Each node that is in it, by an id that the node draws when it starts. */
+  /** Each node of the cluster, by an id that the node draws when it starts. */
   readonly nodes: readonly string[];
 }
 
-/** The begin of the identity of a node. */
+/** The first characters of the identity of a node. */
 export const galera = "galera ";
 
-/** Reads an identity; undefined for that of a server, and of a cluster whose nodes do not know what data they have. */
+/** Reads an identity. Undefined for the identity of a single server, and of a cluster whose nodes do not know their data. */
 export function clusterOf(identity: string): GaleraCluster | undefined {
   const [, id = "", changes, nodes = ""] = /^galera ([\da-f-]{36}) (\d{1,15}) ([\da-f,-]+)$/.exec(identity) ?? [];
   if (changes === undefined || !/[1-9a-f]/.test(id)) return undefined;
@@ -28,8 +28,8 @@ export function clusterOf(identity: string): GaleraCluster | undefined {
 }
 
 /**
- * Whether a cluster went on from one identity to the other without a break. A node that starts draws another id. So where at least half
- * of the nodes are still there, no more than the other half crashed or was started again.
+ * Whether a cluster went on from one identity to the other without a break. A node draws a new id when it starts. So if at least half of
+ * the nodes are still there, at most the other half crashed or was restarted.
  */
 export function goesOn(stored: string, seen: string): boolean {
   const [before, after] = [clusterOf(stored), clusterOf(seen)];
@@ -45,7 +45,7 @@ export function isClusterNode(settings: ReadonlyMap<string, string>): boolean {
   return settings.get("wsrep_on") === "ON" && provider !== "none" && provider !== "";
 }
 
-/** @throws SnowleaseError CONFIG_INVALID for a server that shares its writes with others in a way that is not supported. */
+/** @throws SnowleaseError CONFIG_INVALID for a server that shares its writes with others in an unsupported way. */
 export function checkPrimaries(settings: ReadonlyMap<string, string>, isMaria: boolean, where: string): void {
   const sign =
     settings.get("group_replication_single_primary_mode") === "OFF"
@@ -60,9 +60,9 @@ export function checkPrimaries(settings: ReadonlyMap<string, string>, isMaria: b
   );
 }
 
-/** @throws SnowleaseError REGISTRY_UNAVAILABLE for a cluster whose nodes do not know what data they have. */
+/** @throws SnowleaseError REGISTRY_UNAVAILABLE for a cluster whose nodes do not know their data. */
 export function checkCluster(row: SqlRow | undefined, where: string): void {
-  // A node that has never joined names no cluster; it refuses what comes next.
+  // A node that has never joined names no cluster. It refuses the next statements.
   const identity = row?.["identity"] ?? undefined;
   if (identity === undefined || clusterOf(String(identity)) !== undefined) return;
   throw new SnowleaseError(

@@ -25,7 +25,7 @@ const statement = sessionStatements("mysql");
 /** The identity of a MySQL. */
 const serverUuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/** How long the server keeps an idle session, s. A client that still runs closes it much sooner. */
+/** How long the server keeps an idle session, s. A running client closes it much sooner. */
 const idleTimeout = 60;
 
 /** MySQL 8.0 and newer, MariaDB 10.6 and newer. */
@@ -46,7 +46,7 @@ export const mysql: Dialect = {
 
   sameServer: (stored, seen) => stored === seen,
   goesOn,
-  // MariaDB alone: the other nodes of its clusters do not have this one's locks, and nor has the next primary of a group of MySQL.
+  // Only for a single MariaDB: locks do not exist on the other nodes of its clusters, nor on the next primary of a group of MySQL.
   dropsTables: (identity) => !identity.startsWith(galera) && !serverUuid.test(identity),
 
   durabilityOf({ flush_log: flushLog, log_bin: logBin, sync_binlog: syncLog, identity }) {
@@ -93,7 +93,9 @@ function targetConfig({
   return { ...place, ...login, database, ...(tls && { ssl }), ...stream };
 }
 
-/** A socket to an address without a name. Node checks the certificate by what the socket is called, and by `localhost` where it has no name. */
+/**
+ * A socket to an address without a name. Node checks the certificate against the name of the socket, or against `localhost` if it has none.
+ */
 function numberedSocket(host: string, port: number): Socket {
   return Object.assign(connect({ host, port, noDelay: true, keepAlive: true }), { _host: host });
 }
@@ -164,7 +166,7 @@ class MysqlConnection implements SqlConnection {
     return places.map((place) => resultOf(answers[place]));
   }
 
-  /** The rows of each of these, in one round trip. */
+  /** The rows of each of these statements, in one round trip. */
   async #all(...texts: string[]): Promise<readonly (readonly SqlRow[])[]> {
     const answers = await this.run(
       texts.map((text) => ({ text, parameters: {} })),
@@ -182,7 +184,7 @@ class MysqlConnection implements SqlConnection {
       this.#connection.query({ sql }, (error, answer) => {
         if (error === null) return resolve(answer);
         if (error.fatal) this.usable = false;
-        // This property holds the whole statement, with its tokens.
+        // This property contains the whole statement, with its tokens.
         delete (error as { sql?: string }).sql;
         reject(error);
       });
@@ -206,7 +208,7 @@ function resultOf(answer: unknown): SqlResult {
 }
 
 /**
- * A value as a literal in hex digits: no setting of the server about quotes and backslashes matters. The driver would send bound
+ * A value as a literal in hex digits, so that the server's settings for quotes and backslashes do not matter. The driver would send bound
  * integers as DOUBLE.
  */
 export function literal(value: SqlValue): string {

@@ -16,9 +16,9 @@ const clusterRights = {
   advice: "grant SELECT on mysql.wsrep_cluster and on mysql.wsrep_cluster_members",
 };
 
-/** The numbers of errors of MySQL and MariaDB, which share most of them. `session.one-row` fails with 1242. */
+/** The error numbers of MySQL and MariaDB, which share most of them. `session.one-row` fails with 1242. */
 const known = meanings.byCode<SqlErrorMeaning>(
-  // To a commit, a node of a cluster answers 1213, and one of a replication group 3101, where another node was faster.
+  // If another node was faster, a node of a cluster answers a commit with 1213, and a node of a replication group with 3101.
   [meanings.raced, "1020 1050 1062 1205 1213 1242 1412 3101"],
   [meanings.full, "1021 1114"],
   [meanings.readOnly, "1036 1290 1792 1836"],
@@ -37,14 +37,14 @@ const known = meanings.byCode<SqlErrorMeaning>(
 
 /** The meaning of an error of MySQL or MariaDB. */
 export function meaningOf(error: unknown): SqlErrorMeaning | undefined {
-  // An error of the connection has a number of the operating system, or none.
+  // An error of the connection has an error number of the operating system, or none.
   if (!(error instanceof Error) || !("errno" in error) || !("sqlState" in error)) return undefined;
   if (typeof error.errno !== "number" || error.errno < 1000) return undefined;
   if (error.errno === 1142 && /wsrep_cluster/.test(error.message)) return clusterRights;
   return known.get(String(error.errno)) ?? { ...meanings.starting, says: "failed" };
 }
 
-/** Whether a commit was answered with this error although it may be done: the other servers may have it before this one is cut off. */
+/** Whether a commit that got this error may still be done: the other servers may have received it before this one was cut off. */
 export function isUnclear(error: unknown): error is Error {
   return error instanceof Error && "errno" in error && (error.errno === 1180 || error.errno === 3100);
 }

@@ -57,7 +57,8 @@ export const oracle: Dialect = {
   sameServer(stored, seen) {
     const [name, life = ""] = stored.split("/");
     const [seenName, seenLife = ""] = seen.split("/");
-    // A switchover loses nothing: another name, the same incarnation. A user who may not read the incarnation compares names.
+    // A switchover loses nothing: the name changes, the incarnation stays. For a user who may not read the incarnation, the names are
+    // compared.
     return life !== "" && seenLife !== "" ? life === seenLife : name === seenName;
   },
 
@@ -71,7 +72,9 @@ export const oracle: Dialect = {
   },
 };
 
-/** The connection that is being opened. The driver does not expose its sockets, and waits for an answer before it closes a busy one. */
+/**
+ * The connection that is being opened. The driver does not show its sockets, and waits for an answer before it closes a busy connection.
+ */
 const connecting = new AsyncLocalStorage<OracleConnection>();
 subscribe("net.client.socket", (message) => {
   connecting.getStore()?.adopt((message as { readonly socket: Socket }).socket);
@@ -91,7 +94,7 @@ class OracleConnection implements SqlConnection {
     this.#target = target;
   }
 
-  /** Takes over a socket that the driver opened for it. A listener may redirect to another one. */
+  /** Takes over a socket that the driver opened for this connection. A listener may redirect to another socket. */
   adopt(socket: Socket): void {
     this.#socket = socket;
     socket.on("error", () => undefined);
@@ -134,7 +137,7 @@ class OracleConnection implements SqlConnection {
         user,
         password,
         connectString: `(DESCRIPTION=${place}(CONNECT_DATA=(SERVICE_NAME=${database})))`,
-        // In whole seconds: the deadline of the operation comes first.
+        // In whole seconds. The deadline of the operation comes first.
         connectTimeout: Math.ceil(operationTimeout / 1000),
         ...(ca !== undefined && { walletContent: ca }),
       });
@@ -165,7 +168,7 @@ class OracleConnection implements SqlConnection {
     return !this.#ended && this.#socket?.destroyed !== true;
   }
 
-  /** A transaction begins with the first change, as READ COMMITTED; another default of the server is as safe, and slower. */
+  /** A transaction begins with the first change, as READ COMMITTED. If the server has another default, that is as safe, but slower. */
   async run(statements: readonly SqlStatement[], { commits }: TransactionEdges): Promise<readonly SqlResult[]> {
     const results: SqlResult[] = [];
     for (const statement of statements) {
@@ -177,7 +180,7 @@ class OracleConnection implements SqlConnection {
     return results;
   }
 
-  /** An error does not say whether the commit was done: it may be an interrupted call, or an error behind the commit. */
+  /** An error does not say whether the commit was done: the call may have been interrupted, or the error may come after the commit. */
   async #commit(): Promise<void> {
     try {
       await this.#do("commit");
@@ -202,7 +205,7 @@ class OracleConnection implements SqlConnection {
       const named = (cells: SqlValue[]): SqlRow => Object.fromEntries(cells.map((cell, i) => [names[i] ?? "", cell]));
       return { rows: (rows ?? []).map(named), count: rowsAffected ?? 0 };
     } catch (error) {
-      // It knows no IF NOT EXISTS before version 23.
+      // Oracle has no IF NOT EXISTS before version 23.
       if (/^CREATE\s/.test(text) && isAlreadyThere(error)) return { rows: [], count: 0 };
       if (cameToNothing(error)) this.#cut();
       throw oneLine(error);
@@ -211,13 +214,13 @@ class OracleConnection implements SqlConnection {
     }
   }
 
-  /** The type in which the driver reads a column: a BLOB as bytes, any other as it is. */
+  /** The type in which the driver reads a column: a BLOB as bytes, any other column as it is. */
   #typeOf(dbType: oracledb.DbType | undefined): oracledb.FetchTypeResponse | undefined {
     const { BUFFER, DB_TYPE_BLOB } = this.#driver;
     return dbType && { type: dbType === DB_TYPE_BLOB ? BUFFER : dbType };
   }
 
-  /** A value with its type: the driver cannot guess the type of NULL. */
+  /** A value with its type, because the driver cannot guess the type of NULL. */
   #bind(name: string, value: SqlValue): oracledb.BindParameter {
     const { BUFFER, NUMBER, STRING } = this.#driver;
     if (value instanceof Uint8Array) return { type: BUFFER, val: Buffer.from(value) };
@@ -243,7 +246,7 @@ class OracleConnection implements SqlConnection {
     if (this.#ended) return;
     if (this.#connection === undefined || this.#running > 0 || !this.usable) return this.#cut();
     this.#ended = true;
-    // Log off where that is possible, and do not wait for the answer.
+    // Log off if possible, but do not wait for the answer.
     setTimeout(() => this.#cut(), farewell).unref();
     this.#connection.close().then(
       () => this.#cut(),
@@ -253,7 +256,7 @@ class OracleConnection implements SqlConnection {
 
   #cut(): void {
     this.#ended = true;
-    // The driver notices this only with an error: without one it waits for a socket that connects, or logs off over a closed one.
+    // The driver notices this only through an error. Without one, it waits for a socket that connects, or logs off over a closed one.
     this.#socket?.destroy(new Error("it was given up"));
   }
 }

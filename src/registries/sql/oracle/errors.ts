@@ -60,7 +60,7 @@ const known = meanings.byCode<SqlErrorMeaning | "lost">(
   ["lost", "ORA-12537 ORA-12541 ORA-12547 ORA-12570 ORA-12637 ORA-25408"],
 );
 
-/** Errors whose text contains the code that matters: the refusal of a listener, and an error inside of the server. */
+/** Errors whose text contains the code that matters: the refusal of a listener, and an error inside the server. */
 const [refusal, inside] = ["NJS-511", "ORA-00604"];
 
 /** The meaning of an error of Oracle, of its listener or of the driver. */
@@ -84,7 +84,7 @@ export function cameToNothing(error: unknown): boolean {
   return code === undefined || known.get(code) === "lost" || (code.startsWith("NJS-") && known.get(code) === undefined);
 }
 
-/** The error with a message of one line: without links, values of rows, and numbers of connections. */
+/** The error with a message of one line, without links, values of rows, and connection numbers. */
 export function oneLine(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const [first = "", ...rest] = error.message.replace(/\.? ?\(CONNECTION_ID=[^)]*\)/g, "").split("\n");

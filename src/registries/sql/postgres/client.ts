@@ -34,7 +34,7 @@ export function poolConfig(client: object): pg.ClientConfig {
   return config as pg.ClientConfig;
 }
 
-/** A client as the pool creates it, which never connects. */
+/** A client as the pool creates it. It never connects. */
 function probeOf({ options, Client }: PgPool): PgProbe {
   const own = { ...Object.getOwnPropertyDescriptors(options), stream: { value: () => new Socket(), enumerable: true } };
   return new Client(Object.defineProperties({}, own)) as PgProbe;

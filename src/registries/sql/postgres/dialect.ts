@@ -72,7 +72,7 @@ class PostgresConnection implements SqlConnection {
   readonly #client: PgClient;
   readonly #begin: string;
   usable = true;
-  /** Whether the server warned since the last commit began. The warning that matters: it did not wait for a standby. */
+  /** Whether the server warned since the last commit began. The important warning says that the server did not wait for a standby. */
   #warned = false;
   names: Readonly<Record<string, string>> = {};
 
@@ -89,7 +89,7 @@ class PostgresConnection implements SqlConnection {
     this.#begin = named(statement("begin"), { timeout: String(operationTimeout) });
     this.#client.on("error", () => (this.usable = false));
     this.#client.on("end", () => (this.usable = false));
-    // The severity is in the server's language; the code of a plain notice has the class 00.
+    // The severity is in the server's language. The code of a plain notice has the class 00.
     this.#client.on("notice", ({ code }) => (this.#warned ||= code?.startsWith("00") !== true));
   }
 
@@ -131,7 +131,7 @@ class PostgresConnection implements SqlConnection {
   destroy(): void {
     const usable = this.usable;
     this.usable = false;
-    // Log off where that is possible, and do not wait for the answer.
+    // Log off if possible, but do not wait for the answer.
     if (usable) this.#client.end().catch(() => undefined);
     const { stream } = this.#client.connection;
     if (stream instanceof Socket) stream.destroySoon();
@@ -147,8 +147,8 @@ class PostgresConnection implements SqlConnection {
 }
 
 /**
- * A value as a literal; no setting of the server about backslashes matters. A text stands without a function around it: with one, the
- * server would use no index.
+ * A value as a literal. The server's settings for backslashes do not matter to it. A text has no function around it, because the server
+ * would then use no index.
  */
 export function literal(value: SqlValue): string {
   if (value instanceof Uint8Array) return `decode('${Buffer.from(value).toString("hex")}', 'hex')`;
