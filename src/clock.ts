@@ -65,7 +65,7 @@ export function bothClocks(clock: Clock): BothClocks {
   return best;
 }
 
-/** How far the wall clock has gone ahead of the monotonic one in between, ms; negative where it fell behind. */
+/** How far the wall clock has gone ahead of the monotonic one in between, ms; negative if it fell behind. */
 export function jumpBetween([wall, mono]: BothClocks, [laterWall, laterMono]: BothClocks): number {
   return Math.round(laterWall - wall - (laterMono - mono));
 }

@@ -160,7 +160,7 @@ interface Servers {
 /** The address to listen on; undefined for a daemon on a socket only. */
 function checkedAddress(options: DaemonOptions): Address | undefined {
   const { window, namespaceLimits, listen, socket, resp, tls } = options;
-  // Without this check, it would be shortened silently wherever it is used.
+  // Without this check, each use of the window would shorten it silently.
   if (window !== undefined) checkLongest(window, namespaceLimits);
   const address = listen ?? (socket === undefined ? { host: "127.0.0.1", port: 7070 } : undefined);
   const respAddress = resp === undefined || "socket" in resp ? undefined : resp;

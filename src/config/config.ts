@@ -26,7 +26,7 @@ import {
 } from "./options.ts";
 import { checkVariables } from "./variables.ts";
 
-/** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
+/** The sources of options, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
   /** As passed to `snowlease()`. An undefined option counts as not given, or is refused: see `decisiveOptions`. */
   readonly options?: object | undefined;
@@ -68,7 +68,7 @@ export interface Config extends Omit<OptionValues, Defaulted | "pool" | "workerI
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
 }
 
-/** Where an option came from. */
+/** The source of an option. */
 interface ConfigSource {
   readonly level: "program" | "environment" | "file";
   /** For people: "--window", "SNOWLEASE_WINDOW". */
@@ -91,7 +91,7 @@ const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config")
 const ownWindow = 60_000;
 /** A registry in a file has no outages of its own, so a short window is enough, and the worker ID of a crashed holder rests briefly. */
 const embeddedWindow = 2000;
-/** The claim timeout of a borrower, ms: a borrower that has ended may take its place for 10 s. */
+/** The claim timeout of a borrower, ms: a borrower that has ended may keep its place for 10 s. */
 const borrowTimeout = 15_000;
 
 /**

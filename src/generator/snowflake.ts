@@ -46,7 +46,7 @@ const [lookBackMs, lookBackTicks] = [20, 5];
 
 /**
  * Makes IDs on a lease. In wall mode an ID's timestamp is the tick of the wall clock, never a later one. In lead mode it is a counter that
- * never goes back: the clock's tick or, where its sequences are used, the next one, up to the end of the lease's window.
+ * never goes back: the clock's tick or, if its sequences are used, the next one, up to the end of the lease's window.
  *
  * The generator opens a tick, which must lie wholly in the lease's window, and hands out its unused sequences one by one. The rest of the
  * safety comes from what the registry persisted before.
@@ -75,7 +75,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   /** Why no tick could be opened the last time. */
   #lastRefusal: SnowleaseError | undefined;
 
-  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID where the sequence fits the low word. */
+  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID if the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
   readonly #id: BigUint64Array = new BigUint64Array(this.#words.buffer);
   readonly #float: Float64Array = new Float64Array(this.#words.buffer);
@@ -109,7 +109,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID. Never blocks, except for spinning to the next tick where a 1-ms tick is full.
+   * The next ID. Never blocks, except for spinning to the next tick if a 1-ms tick is full.
    *
    * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs` if waiting
    * helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
@@ -387,7 +387,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return undefined;
   }
 
-  /** Gives an ID to each waiting caller, in order of arrival. Sends the rest back to try again where the tick is not full. */
+  /** Gives an ID to each waiting caller, in order of arrival. Sends the rest back to try again if the tick is not full. */
   async #serve(ms: number): Promise<void> {
     const queue = this.#queue;
     while (queue.length > 0) {

@@ -87,7 +87,7 @@ export class Lease implements LeaseView {
     this.#options = options;
     this.#snapshot = snapshotOf(claim.grant, 1, claim.since);
     this.#secrets = this.#secretsOf(claim);
-    // After a wait, a renewal tells the registry at once that the open window is in use.
+    // After a wait, a renewal reports at once to the registry that the open window is in use.
     this.#renewAt = claim.hasWaited ? claim.asked : claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
     this.#seen = bothClocks(host.clock);

@@ -350,7 +350,7 @@ export interface Renewal {
   readonly from: number;
   readonly until: number;
   readonly clock: number;
-  /** The stored turn: the holder's next renewal names it. Absent where the registry has no turns. */
+  /** The stored turn: the holder's next renewal names it. Absent if the registry has no turns. */
   readonly turn?: string | undefined;
   /** As in a grant. */
   readonly receipt?: string | undefined;
@@ -499,7 +499,7 @@ export interface Durability {
 /** An answer to `ping`. */
 export interface Pong extends Durability {
   readonly clock: number;
-  /** Version of the stored schema; absent where there is none. */
+  /** Version of the stored schema; absent if there is none. */
   readonly schema?: number | undefined;
   /** Of a daemon: the kind of the store behind it. */
   readonly behind?: string | undefined;

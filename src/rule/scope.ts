@@ -11,9 +11,9 @@ export function scopeText(scope: string): string {
  */
 export interface Elsewhere {
   readonly namespace: string;
-  /** Where it would be made, as a phrase. */
+  /** The place in which it would be made, as a phrase. */
   readonly here: string;
-  /** Where others are, as phrases; at least one. */
+  /** The places of the other ones, as phrases; at least one. */
   readonly others: readonly string[];
   /** How to name the intended one. This text follows "to use that one,". */
   readonly naming: string;
