@@ -489,7 +489,7 @@ export class Lease implements LeaseView {
     for (let pause = shortestPause; !signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
         const recall = old.until <= this.#host.clock.now() ? undefined : this.#secrets.receipt;
-        // No longer wait for the window to open: generators wait for it, or report when it opens.
+        // Wait at most `claimTimeout` for the window to open: generators can wait for it, or report when it opens.
         const options = { ...this.#options, openTimeout: undefined };
         const claim = await claimWorkerId(this.#host, options, signal, recall);
         if (signal.aborted) return await giveBackUnused(this.#host, this.#options, claim);
