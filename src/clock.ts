@@ -9,7 +9,7 @@ export interface Clock {
   /** Resolves after `ms` on the monotonic clock, or at once when the signal aborts: check the signal afterwards. */
   sleep(ms: number, options?: SleepOptions): Promise<void>;
   /**
-   * Blocks the thread until the wall clock shows `wall`, for at most `atMost` ms. A clock that does not move by itself lacks it: the
+   * Blocks the thread until the wall clock shows `wall`, for at most `atMost` ms. A clock that does not move by itself has no `spin`: the
    * generator then throws instead.
    */
   spin?(wall: number, atMost: number): void;
@@ -22,7 +22,7 @@ export interface SleepOptions {
   readonly keepAlive?: boolean | undefined;
 }
 
-/** Longest delay that `setTimeout` honours; a longer one fires at once. */
+/** Longest delay that `setTimeout` accepts, ms; a longer one fires at once. */
 export const longestTimer = 2_147_483_647;
 
 /** The machine's clocks. */
@@ -45,7 +45,9 @@ export const stepTolerance = 250;
 /** What both clocks show at a moment, ms. */
 export type BothClocks = readonly [wall: number, mono: number];
 
-/** The clocks are read again where the process was stopped for longer between two readings, ms, and so often at most. */
+/**
+ * The clocks are read again if the process was stopped for longer than this between two readings, ms; and how often they are read at most.
+ */
 const [together, mostReadings] = [5, 10];
 
 /** Reads both clocks at one moment: on a busy machine, a process may be stopped between two readings for longer than `stepTolerance`. */
@@ -63,7 +65,7 @@ export function bothClocks(clock: Clock): BothClocks {
   return best;
 }
 
-/** How far the wall clock has gone ahead of the monotonic one in between, ms; negative where it fell behind. */
+/** How far the wall clock has gone ahead of the monotonic one in between, ms; negative if it fell behind. */
 export function jumpBetween([wall, mono]: BothClocks, [laterWall, laterMono]: BothClocks): number {
   return Math.round(laterWall - wall - (laterMono - mono));
 }

@@ -38,9 +38,9 @@ import { storeOfRegistry } from "./registries/index.ts";
 import { scopeText } from "./rule/scope.ts";
 import { checkLongest, type LazyRegistry } from "./registries/lazy.ts";
 
-/** What a daemon serves, and where. Times in ms; options.ts tells what each of its options means, and its default. */
+/** What a daemon serves, and where. Times in ms. options.ts has the meaning and the default of each option. */
 export interface DaemonOptions extends Pick<OptionValues, DaemonOption> {
-  /** Closed when the daemon has drained. A deferred registry is opened once the daemon listens; requests wait for that. */
+  /** Closed when the daemon has drained. A lazy registry is opened when the daemon listens. Requests wait for that. */
   readonly registry: Registry | LazyRegistry;
   /** Certificates for `listen`. Default: plain HTTP. */
   readonly tls?: TlsFiles | undefined;
@@ -84,24 +84,25 @@ export interface Daemon {
   /** `redis://127.0.0.1:7071`, or the path of a socket; undefined without the Redis protocol. */
   readonly resp: string | undefined;
   /**
-   * `drain`: takes no more connections, finishes what is in flight, gives its own worker IDs back, closes the registry. `now`: the
-   * same without waiting for clients; also ends a drain that is under way. Never rejects: what fails is logged.
+   * `drain`: accepts no more connections, finishes the requests in flight, gives the daemon's own worker IDs back, closes the registry.
+   * `now`: the same without waiting for clients; also ends a drain that is under way. Never rejects: errors are logged.
    */
   close(how?: "drain" | "now"): Promise<void>;
   /**
-   * Reads the files of tokens, receipt keys and certificates again; undefined where there are none. Never throws: what cannot be used is
-   * logged, and what was read before stays.
+   * Reads the files of tokens, receipt keys and certificates again; undefined if there are none. Never throws: if a file cannot be used,
+   * the error is logged, and the content that was read before stays.
    */
   readonly reload: (() => void) | undefined;
 }
 
-/** How often the pools are looked at for the charts of the dashboard, ms. */
+/** How often the daemon looks at the pools for the charts of the dashboard, ms. */
 const sampleInterval = 60_000;
 
 /**
  * Serves a registry over HTTP, and IDs in the Redis protocol.
- * @throws SnowleaseError CONFIG_INVALID on another runtime than Node, for a window that is too long, an address that is not loopback or taken, a socket path
- * that is no socket or has a daemon behind it; and what a deferred registry refuses with. The registry stays open then, or unopened.
+ * @throws SnowleaseError CONFIG_INVALID on another runtime than Node, for a window that is too long, an address that is not loopback or is
+ * taken, a socket path that is no socket or has a daemon behind it; and the errors with which a lazy registry refuses. After an error, the
+ * registry stays open, or unopened.
  */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   checkRuntime();
@@ -138,7 +139,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-/** The bounds on what a client may cost rest on Node's HTTP server: that of Bun or Deno differs in what it reads, holds and ends. */
+/** The bounds on a client's cost depend on Node's HTTP server. The servers of Bun and Deno differ in what they read, hold and end. */
 function checkRuntime(): void {
   const { bun, deno } = process.versions;
   if (bun === undefined && deno === undefined) return;
@@ -150,7 +151,7 @@ function checkRuntime(): void {
 
 type Address = NonNullable<DaemonOptions["listen"]>;
 
-/** The servers of a daemon; each stands here before it listens. */
+/** The servers of a daemon. Each is added here before it listens. */
 interface Servers {
   readonly http: Server[];
   resp: RespServer | undefined;
@@ -159,7 +160,7 @@ interface Servers {
 /** The address to listen on; undefined for a daemon on a socket only. */
 function checkedAddress(options: DaemonOptions): Address | undefined {
   const { window, namespaceLimits, listen, socket, resp, tls } = options;
-  // Wherever it is used, it would be cut without a word.
+  // Without this check, each use of the window would shorten it silently.
   if (window !== undefined) checkLongest(window, namespaceLimits);
   const address = listen ?? (socket === undefined ? { host: "127.0.0.1", port: 7070 } : undefined);
   const respAddress = resp === undefined || "socket" in resp ? undefined : resp;
@@ -182,7 +183,7 @@ function isLocal(address: Address | undefined): boolean {
   return address === undefined || isLoopback(address.host);
 }
 
-/** All parts of a daemon but its servers. */
+/** All parts of a daemon except its servers. */
 function assemble(options: DaemonOptions, address: Address | undefined) {
   const { pool, layout = defaultLayout, window = 60_000, namespaceLimits: limits, operationTimeout = 5000 } = options;
   const { clock = systemClock, tls, clientQuota, claimsPerSecond = 100, maxConnections = usualConnections() } = options;
@@ -321,8 +322,8 @@ async function listenInResp(
 }
 
 /**
- * Tells operators who shares the worker IDs, as soon as the registry answers. A file is of one host: with a daemon on each of several hosts,
- * each on a file of its own, all of them grant the same worker IDs.
+ * Logs which programs share the worker IDs, as soon as the registry answers. A file belongs to one host: if each of several hosts has a
+ * daemon with its own file, all of them grant the same worker IDs.
  */
 async function tellScope({ registry, log }: Parts): Promise<void> {
   const scope = await registry.scope?.("default").catch(() => undefined);
@@ -351,10 +352,10 @@ function closer(
 
   async function close(): Promise<void> {
     log.info({ event: "draining" }, "draining");
-    // They would never come to an end by themselves.
+    // Streams would never end by themselves.
     streams.close();
     const released = ids.releaseIdle();
-    // It counts when the requests in flight are done.
+    // A failure counts later, when the requests in flight are done.
     released.catch(() => undefined);
     await Promise.all([
       ...servers.http.map((server) => drain(server, drainTimeout, hurry.signal)),
@@ -406,8 +407,9 @@ function reloader(
 }
 
 /**
- * Drains at the first SIGTERM, SIGINT or SIGHUP, stops at once at the second. (Not at a SIGHUP: when a terminal closes, shell and
- * kernel both send one.) Where the daemon has files to read again, a SIGHUP does only that. Resolves when the daemon has stopped.
+ * Drains at the first SIGTERM, SIGINT or SIGHUP, and stops at once at the second. (A second SIGHUP does not count: when a terminal closes,
+ * shell and kernel both send one.) If the daemon has files to read again, it only reads them at a SIGHUP. Resolves when the daemon has
+ * stopped.
  */
 export function closeOnSignals(daemon: Daemon): Promise<void> {
   return new Promise((resolve) => {
@@ -426,10 +428,10 @@ export function closeOnSignals(daemon: Daemon): Promise<void> {
   });
 }
 
-/** JSON lines on stderr; written at once, so that the last words of a daemon that is killed are not lost. */
+/** JSON lines on stderr, written at once, so that the last lines of a killed daemon are not lost. */
 function stderrLog(): Log {
   const stderr = destination({ fd: 2, sync: true });
-  // A terminal that was closed reads no more; what is under way has to come to its end all the same.
+  // A closed terminal reads nothing any more. The daemon has to finish its work nevertheless.
   stderr.on("error", () => undefined);
   const write = (line: string): void => void stderr.write(printableJson(line));
   return pino({ base: null, formatters: { level: (level) => ({ level }) } }, { write });

@@ -13,7 +13,7 @@ import type { SharedUsageTracker } from "./sharing/usage-tracker.ts";
 import type { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 import { leaseServer } from "./sharing/lease-server.ts";
 
-/** A lease that is lent to child processes, until this is disposed of. */
+/** A lease that is lent to child processes until this object is disposed of. */
 export interface Lender extends AsyncDisposable {
   /**
    * The variables that a borrowing process needs in its environment: they name a Unix socket, in a folder that only this user can enter,
@@ -23,12 +23,12 @@ export interface Lender extends AsyncDisposable {
 }
 
 /**
- * Lets child processes make IDs on the lease of this generator together with this process, and never the same IDs: a process started with
- * `env` added to its environment borrows the lease by `snowlease()`.
+ * Lets child processes make IDs on the lease of this generator together with this process, and never the same IDs. A process that was
+ * started with `env` added to its environment borrows the lease with `snowlease()`.
  *
- * Where this process borrows the lease itself, its children borrow from the same lender.
+ * If this process borrows the lease itself, its children borrow from the same lender.
  *
- * Rejects with CONFIG_INVALID where there can be no socket. Dispose of it before the generator is closed.
+ * Rejects with CONFIG_INVALID if there can be no socket. Dispose of the lender before you close the generator.
  */
 export async function lendLease(ids: SharedSnowflake): Promise<Lender> {
   const { lease, blocks, origin } = ids;
@@ -52,7 +52,7 @@ const loadServer = () => Promise.all([import("./http/app.ts"), import("./http/se
 
 /**
  * Lends a lease over a Unix socket, as a daemon with one worker ID. The first connection loads the server.
- * @param origin `lentName` of the lease's registry, where it has one.
+ * @param origin `lentName` of the lease's registry, if it has one.
  */
 export async function lendOverSocket(lease: Lease, usage: SharedUsageTracker, origin?: string): Promise<Lender> {
   const registry = leaseServer(lease, usage);

@@ -28,8 +28,9 @@ import { LeaseClient } from "./sharing/lease-client.ts";
 import { SharedSnowflake } from "./sharing/shared-snowflake.ts";
 
 /**
- * The options of `snowlease`. The environment may hold each of them, `claimTimeout` as `SNOWLEASE_CLAIM_TIMEOUT`; an option that is
- * passed here is stronger. A time that is a number is in ms. An option that decides which IDs are unique is refused where it is undefined.
+ * The options of `snowlease`. Most of them may also come from the environment, such as `claimTimeout` from `SNOWLEASE_CLAIM_TIMEOUT`. An
+ * option that is passed here is stronger. A time that is a number is in ms. An option that decides which IDs are unique is refused if it is
+ * undefined.
  *
  * The comments are those of the table in options.ts: scripts/docs.mjs writes them.
  */
@@ -160,14 +161,16 @@ export interface SnowleaseOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** The options of `snowlease.init`: those of the programs that will use the namespace, and an operator's words. */
+/** The options of `snowlease.init`: those of the programs that will use the namespace, and what an operator confirms. */
 export interface InitOptions extends SnowleaseOptions {
   /**
-   * Confirms that this namespace never existed: Redis, which may have forgotten it, then grants at once. Refused where data of it exists or
-   * a quarantine of it is recorded; may be repeated until the first claim. Default: `false`.
+   * Confirms that this namespace never existed: Redis, which may have forgotten it, then grants at once. Refused if data of the namespace
+   * exists or a quarantine of it is recorded. May be repeated until the first claim. Default: `false`.
    */
   readonly new?: boolean | undefined;
-  /** Confirms that its IDs never meet those of a namespace of this name in another schema or database. Default: `false`. */
+  /**
+   * Confirms that the IDs of this namespace never meet those of a namespace of this name in another schema or database. Default: `false`.
+   */
   readonly separate?: boolean | undefined;
 }
 
@@ -176,15 +179,16 @@ export type RegistryToOpen = Pick<SnowleaseOptions, "registry" | "operationTimeo
 
 const forOpening: readonly string[] = ["registry", "operationTimeout", "token"];
 
-/** The function `snowlease`, with what prepares a registry for it. */
+/** The function `snowlease`, with the function that prepares a registry for it. */
 interface SnowleaseFunction {
   (options: SnowleaseOptions & { readonly shared: true }): Promise<SharedSnowflake>;
   (options?: SnowleaseOptions): Promise<Snowflake>;
   /**
-   * Makes a namespace, as `snowlease init` does, or checks that one that exists has these options. A service needs it once for each new
-   * namespace, for a Redis before the first claim; a test with a fresh server before each run. Repeated without `new`, it changes nothing.
+   * Makes a namespace, as `snowlease init` does, or checks that an existing one has these options. A service needs it once for each new
+   * namespace, with Redis before the first claim. A test with a fresh server needs it before each run. Without `new`, a repeated call
+   * changes nothing.
    *
-   * Rejects with CONFIG_INVALID (also for `new` where the namespace is not new, and without `registry`), LAYOUT_MISMATCH, QUARANTINE,
+   * Rejects with CONFIG_INVALID (also for `new` if the namespace is not new, and without `registry`), LAYOUT_MISMATCH, QUARANTINE,
    * REGISTRY_UNAVAILABLE, SCHEMA_INCOMPATIBLE, UNAUTHORIZED, FORBIDDEN, DRIVER_MISSING.
    */
   init(options: InitOptions): Promise<NamespaceInfo>;
@@ -194,22 +198,23 @@ interface SnowleaseFunction {
  * Leases a worker ID and returns a generator of IDs on it. `close()` gives the worker ID back.
  *
  * The first source that has a worker ID decides: the option `workerId`, a system property, the environment, the option `assigner`, the
- * ordinal (where the option asks for it), the registry (where an option names one), the last bits of the IP address. Every worker ID is
- * claimed: in the named registry, or else in the embedded one.
+ * ordinal (if the option asks for it), the registry (if an option names one), the last bits of the IP address. Every worker ID is claimed:
+ * in the named registry, or else in the embedded one.
  *
  * A process that `snowlease exec` or `lendLease` started borrows their lease; the lease's namespace is then the default. Options, system
  * properties and a worker ID that was added to the environment have to fit that lease: CONFIG_INVALID for another worker ID or pool,
  * LAYOUT_MISMATCH for another layout. With another namespace, or an option `registry` that names another registry than the lease's, the
- * process makes its own claim: CONFIG_INVALID where no registry is named then.
+ * process makes its own claim: CONFIG_INVALID if no registry is named then.
  *
- * Where the process has nothing left to do, the lease is closed, which takes up to `operationTimeout`. A process that ends otherwise, as by
- * `process.exit()`, has to wait for `close()` before: its worker ID rests until the window has passed, and a warning says so.
+ * When the process has nothing left to do, the lease is closed, which takes up to `operationTimeout`. A process that ends in another way,
+ * such as `process.exit()`, has to wait for `close()` first. Otherwise its worker ID rests until the window has passed, and a warning says
+ * so.
  *
- * Call it once per process and namespace, and share the generator. Each call makes its own lease: a second call gets another worker ID,
- * which is safe and uses up one more of the pool; or it rejects with WORKER_ID_HELD where both calls name the same worker ID.
+ * Call it once per process and namespace, and share the generator. Each call makes its own lease. A second call gets another worker ID,
+ * which is safe, and uses one more of the pool. If both calls name the same worker ID, the second one rejects with WORKER_ID_HELD.
  *
- * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW,
- * CLOCK_ROLLBACK, QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING. After a rejection, nothing stays open.
+ * Rejects with CONFIG_INVALID, WORKER_ID_HELD (the message names the holder), POOL_EXHAUSTED, LAYOUT_MISMATCH, CLOCK_SKEW, CLOCK_ROLLBACK,
+ * QUARANTINE, REGISTRY_UNAVAILABLE, DRIVER_MISSING. After a rejection, nothing stays open.
  */
 export const snowlease: SnowleaseFunction = Object.assign(generator, { init });
 
@@ -226,17 +231,20 @@ async function generator(options: SnowleaseOptions = {}): Promise<Snowflake> {
   return ids;
 }
 
-/** Whether a worker ID that is not given back rests. The lender of a borrowed lease gives it back; a registry in memory ends, too. */
+/**
+ * Whether a worker ID that is not given back rests. The lender of a borrowed lease gives it back. A registry in memory ends with the
+ * process.
+ */
 function restsAfter(config: Config): boolean {
   return !borrows(config) && config.registry.kind !== "memory";
 }
 
 /**
  * Opens a registry for several leases: `snowlease({ registry, namespace })` for each namespace, all over the connections of this one. It
- * stays open until its `close()`, which comes after that of the generators. A registry is returned as it is.
+ * stays open until its `close()`. Close it after the generators. If the option is a registry already, it is returned as it is.
  *
- * Rejects with CONFIG_INVALID, also where neither the option nor SNOWLEASE_REGISTRY names a registry, and for options of a lease, as in the
- * query of a URL; REGISTRY_UNAVAILABLE, SCHEMA_INCOMPATIBLE, UNAUTHORIZED, DRIVER_MISSING.
+ * Rejects with CONFIG_INVALID, also if neither the option nor SNOWLEASE_REGISTRY names a registry, and for options of a lease, such as in
+ * the query of a URL; REGISTRY_UNAVAILABLE, SCHEMA_INCOMPATIBLE, UNAUTHORIZED, DRIVER_MISSING.
  */
 export async function openRegistry(options: RegistryToOpen): Promise<Registry> {
   checkObject(options);
@@ -324,17 +332,17 @@ export async function openLease(config: Config, surroundings: Surroundings = {})
   warnOfWindow(config);
   const target = config.registry;
   const { operationTimeout, registryFrom, namespace, layout, pool, fixed, host } = config;
-  // Opened at its first use: an assigner that refuses, or answers a lease, must not leave a file behind.
+  // Opened at its first use: an assigner that refuses, or returns a lease, must not leave a file behind.
   const registry = "claim" in target ? target : lazyRegistry(target, { operationTimeout, clock });
   const isOurs = registry !== target;
-  // Each user has a default registry of their own, and the same numbers in it.
+  // Each user has their own default registry, with the same worker IDs in it.
   const guarded = registryFrom === "default" ? guardedRegistry(registry, clock) : undefined;
   const onEnd = async (): Promise<void> => {
     guarded?.free();
     if (isOurs) await registry.close();
   };
   try {
-    // An assigner has to answer in time: its lease does not wait to open.
+    // An assigner has to answer in time: its lease does not wait for the window to open.
     const terms = { ...leaseOptionsOf(config, registry.kind), openTimeout: undefined };
     const options = { ...config, lease: terms, clock, makeToken };
     const named = registryFrom === "default" ? undefined : registry;
@@ -407,7 +415,7 @@ function advised(error: SnowleaseError, host: string, byAddress: boolean): Snowl
     );
   }
   if (!byAddress) return error;
-  // Another number would belong to another host: only a registry knows a free one.
+  // Another worker ID would belong to another host: only a registry knows a free one.
   return withMessage(
     `${error.message} The worker ID is the end of this host's address; name a registry, as in SNOWLEASE_REGISTRY=sqlite:/var/lib/snowlease/registry.db, to get a free one.`,
   );

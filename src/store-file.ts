@@ -11,7 +11,7 @@ export interface FileIdentity {
 
 /** A store in one file. Keep the file open: a new file may get the inode of a deleted one. */
 export class StoreFile implements GrantingStore {
-  /** The file at this path now; undefined where there is none, or where this user cannot see it. */
+  /** The file at this path now; undefined if there is none, or if this user cannot see it. */
   static at(path: string): StoreFile | undefined {
     const found = look(path);
     return found && new StoreFile({ path, device: found.dev, inode: found.ino });
@@ -27,7 +27,7 @@ export class StoreFile implements GrantingStore {
     return this.#identity;
   }
 
-  /** What is at its path now, by one `stat`. A missing file may come back. */
+  /** What is at the path now, by one `stat`. A missing file may come back. */
   get state(): "same" | "missing" | "replaced" {
     const { path, device, inode } = this.#identity;
     const found = look(path);

@@ -9,10 +9,10 @@ import { Lease } from "../lease/lease.ts";
 type AssignerAnswer = number | Lease | undefined;
 
 /**
- * A user's own assigner: an object, or the path, from the current folder, of a module whose default export is one.
- * CONFIG_INVALID when the module cannot be loaded or exports something else, and when its `assign` throws anything but a
- * SnowleaseError. REGISTRY_UNAVAILABLE when it has not answered after `operationTimeout` plus `claimTimeout`: its signal is then
- * aborted, and a lease that it answers later is given back.
+ * A user's own assigner: an object, or the path, from the current folder, of a module whose default export is one. CONFIG_INVALID when the
+ * module cannot be loaded or exports something else, and when its `assign` throws anything but a SnowleaseError. REGISTRY_UNAVAILABLE when
+ * it has not answered after `operationTimeout` plus `claimTimeout`: its signal is then aborted, and a lease that it returns later is given
+ * back.
  */
 export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssigner {
   const isPath = typeof custom === "string";
@@ -35,7 +35,7 @@ export function customAssigner(custom: WorkerIdAssigner | string): WorkerIdAssig
   };
 }
 
-/** The timeout also keeps a process alive that waits for nothing else; it would end silently. */
+/** The timeout also keeps the process alive. A process that waits for nothing else would end silently. */
 async function inTime(
   name: string,
   { options: { clock, lease } }: AssignRequest,

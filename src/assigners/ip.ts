@@ -4,7 +4,7 @@ import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 import type { Layout } from "../id/layout.ts";
 
-/** As of `networkInterfaces` of `node:os`, whose types a program may be without. */
+/** The result of `networkInterfaces` of `node:os`. A program may not have the types of that module. */
 type Interfaces = Readonly<Record<string, readonly HostAddress[] | undefined>>;
 
 interface HostAddress {
@@ -14,8 +14,8 @@ interface HostAddress {
 }
 
 /**
- * The worker ID from the last bits of this host's address, as many as the layout has for worker IDs. Where the pool is smaller,
- * an address outside it is CONFIG_INVALID; so is a layout without identity bits. `undefined` for a host without an address.
+ * The worker ID from the last bits of this host's address, as many as the layout has for worker IDs. If the pool is smaller, an address
+ * outside it is CONFIG_INVALID. So is a layout without identity bits. `undefined` for a host without an address.
  * @param ip the address; default: the option `ip`, else `hostAddress`.
  * @param interface the network interface whose address is used; default: the option `interface`, else any.
  */
@@ -39,7 +39,7 @@ export function ipAssigner(given: { ip?: string; interface?: string } = {}): Wor
 
 /**
  * This host's address: the first IPv4 that is not loopback, else the first IPv6 that is neither loopback nor link-local.
- * @throws SnowleaseError CONFIG_INVALID where an interface is named that is not there, or has no such address.
+ * @throws SnowleaseError CONFIG_INVALID if `name` is not an interface of this host, or has no such address.
  */
 export function hostAddress(name?: string, interfaces: Interfaces = networkInterfaces()): string | undefined {
   const addresses = Object.entries(interfaces).flatMap(([key, list = []]) => (key === (name ?? key) ? list : []));

@@ -2,8 +2,8 @@ import { numberWithin, type WorkerIdAssigner } from "../lease/assigner.ts";
 import { configInvalid, shown } from "../id/errors.ts";
 
 /**
- * The worker ID from the number that ends the host's name, as a StatefulSet gives it: 3 for `orders-3`, and for
- * `orders-3.orders.svc` too. CONFIG_INVALID for a name without one, and where the sum is no worker ID.
+ * The worker ID from the number that ends the host's name, as a StatefulSet gives it: 3 for `orders-3`, and for `orders-3.orders.svc` too.
+ * CONFIG_INVALID for a name without a number, and if the sum is no worker ID.
  * @param base added to the number; default: the option `ordinalBase`.
  */
 export function ordinalAssigner({ base }: { base?: number } = {}): WorkerIdAssigner {

@@ -6,8 +6,8 @@ const pattern = /^(?:-D(?:westid|snowlease)\.workerId|--snowlease\.workerId)(?==
 
 /**
  * The worker ID from a system property: the options' `properties`, or `-Dwestid.workerId=7`, `-Dsnowlease.workerId=7`,
- * `--snowlease.workerId=7` among the program's arguments. Node takes no `-D` of its own: it has to stand behind the script.
- * CONFIG_INVALID for a value that is no worker ID, and for arguments that contradict each other.
+ * `--snowlease.workerId=7` among the program's arguments. Node itself accepts no `-D`: it has to come after the script. CONFIG_INVALID for
+ * a value that is no worker ID, and for arguments that contradict each other.
  * @param argv the program's arguments; default: this process's.
  */
 export function propertyAssigner({

@@ -6,7 +6,7 @@ const maxFileBytes = 1024 * 1024;
 const [groupWrites, othersWrite] = [0o020, 0o002];
 
 /**
- * The object in a config file; empty where the file neither exists nor was named.
+ * The object in a config file; empty if the file neither exists nor was named.
  * @param named whether a flag or the environment names the file. Any other file has to belong to this user or root.
  */
 export function readConfigFile(path: string, named: boolean): object {

@@ -26,14 +26,14 @@ import {
 } from "./options.ts";
 import { checkVariables } from "./variables.ts";
 
-/** Where options come from, the strongest first: what a program passes, flags, environment, config file. */
+/** The sources of options, the strongest first: what a program passes, flags, environment, config file. */
 export interface ConfigSources {
   /** As passed to `snowlease()`. An undefined option counts as not given, or is refused: see `decisiveOptions`. */
   readonly options?: object | undefined;
-  /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them. Names of no option are ignored. */
+  /** By name without dashes, `claim-timeout`, as `node:util.parseArgs` returns them. Other names are ignored. */
   readonly flags?: Readonly<Record<string, unknown>> | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The folder in which to look for `snowlease.json`. Left out: no config file is read, also where a flag or variable names one. */
+  /** The folder in which to look for `snowlease.json`. Left out: no config file is read, even if a flag or variable names one. */
   readonly cwd?: string | undefined;
 }
 
@@ -58,17 +58,17 @@ export interface Config extends Omit<OptionValues, Defaulted | "pool" | "workerI
   readonly registryFrom: "named" | "default" | "borrowed";
   /** The worker IDs that may be leased: the option `pool` within `fixed`. */
   readonly pool: PoolBounds;
-  /** The worker IDs that have the fixed fields; all of the layout where none is fixed. */
+  /** The worker IDs that have the fixed fields; all of the layout if none is fixed. */
   readonly fixed: PoolBounds;
   /** Only those that were given. */
   readonly limits: Partial<NamespaceLimits>;
   /** From any source but the environment, which an assigner reads. */
   readonly workerId: number | undefined;
-  /** Where each option that was given came from. */
+  /** The source of each option that was given. */
   readonly sources: Readonly<Partial<Record<OptionName, ConfigSource>>>;
 }
 
-/** Where an option came from. */
+/** The source of an option. */
 interface ConfigSource {
   readonly level: "program" | "environment" | "file";
   /** For people: "--window", "SNOWLEASE_WINDOW". */
@@ -89,14 +89,14 @@ const urlOptions = inScope("url");
 const fileOptions = inScope("cli", "daemon").filter((name) => name !== "config");
 
 const ownWindow = 60_000;
-/** A registry in a file has no outages of its own, so a short window is enough, and the ID of a crashed holder rests briefly. */
+/** A registry in a file has no outages of its own, so a short window is enough, and the worker ID of a crashed holder rests briefly. */
 const embeddedWindow = 2000;
-/** Of a borrower, whose place may be taken for 10 s by one that has ended, ms. */
+/** The claim timeout of a borrower, ms: a borrower that has ended may keep its place for 10 s. */
 const borrowTimeout = 15_000;
 
 /**
- * Reads all options. Checks every value that is given, also where a stronger source overrides it. Options in the query of a registry URL
- * count at the level of the URL, after that level's own options; the query of an overridden URL is ignored.
+ * Reads all options. Checks every value that is given, even if a stronger source overrides it. Options in the query of a registry URL count
+ * at the level of the URL, after that level's own options; the query of an overridden URL is ignored.
  * @throws SnowleaseError CONFIG_INVALID that names option, rule, value and source.
  */
 export function resolveConfig(from: ConfigSources): Config {
@@ -115,7 +115,7 @@ export function resolveConfig(from: ConfigSources): Config {
   const borrows = lent?.namespace === namespace && isFrom(lent, valuesOf(program).registry);
   const borrowed = borrows ? lent : undefined;
   if (lent !== undefined && !borrows && named === undefined) throw unborrowed(namespace, lent, sources);
-  // Environment and file of a borrower went into the lease that it borrows. Only what the program itself asks for has to fit it.
+  // The borrowed lease was made with the same environment and file. Only what the program itself asks for has to fit the lease.
   const wishes = borrows ? valuesOf(program) : values;
   const layout = wishes.layout ?? borrowed?.layout ?? defaultLayout;
   const { pool, fixed } = narrowed(wishes, sources, layout, borrows && named !== program ? new Map() : query);
@@ -174,17 +174,16 @@ export function leaseDefaults(
   const length = window ?? defaultWindow(usual, layout, limits.maxWindow ?? defaultLimits.maxWindow);
   return {
     window: length,
-    // After a crash, the same worker ID comes free within one window.
-    // The place of a borrower that has ended is taken for a while.
+    // After a crash, the same worker ID comes free within one window. A borrower that has ended keeps its place for a while.
     claimTimeout: claimTimeout ?? (borrow === true ? borrowTimeout : fixed || borrowed ? length : 0),
-    // The worker ID is granted: to give up would only make the next start wait. No registry stores a window that opens later.
+    // The worker ID is granted: giving up would only make the next start wait. No registry stores a window that opens later.
     openTimeout: claimTimeout ?? longestOpening(limits),
     // The lender lends the same worker ID again.
     onLost: onLost ?? (fixed && !borrowed ? "stop" : "switch"),
   };
 }
 
-/** The longest time from a claim until its window opens, ms, where the namespace has these limits. */
+/** The longest time from a claim until its window opens, ms, if the namespace has these limits. */
 function longestOpening(limits: Partial<NamespaceLimits>): number {
   const { maxWindow, maxClockSkew } = { ...defaultLimits, ...limits };
   return maxWindow + maxClockSkew;
@@ -194,7 +193,7 @@ function given(level: ConfigSource["level"], name: OptionName, value: unknown, t
   return { name, value: readOption(name, value, text), source: { level, text } };
 }
 
-/** What is noted of each option. The first that gives an option is the strongest. */
+/** The note of each option, by name. The first entry of an option is the strongest. */
 function byName<Value>(options: readonly Given[], note: (option: Given) => Value): Record<string, Value> {
   return Object.fromEntries(options.toReversed().map((option) => [option.name, note(option)]));
 }
@@ -240,7 +239,7 @@ function readFile({ flags = {}, env, cwd }: ConfigSources): Given[] {
   });
 }
 
-/** Refuses to send a token of the environment to a registry that a merely found config file names. */
+/** Refuses to send a token of the environment to a registry that is named in a config file which was found, but which no option names. */
 function checkTokenTarget({ flags = {}, env }: ConfigSources, values: OptionValues, sources: Config["sources"]): void {
   const { registry } = values;
   const isNamed = (flags["config"] ?? env["SNOWLEASE_CONFIG"]) !== undefined;
@@ -328,7 +327,7 @@ function takesToken(registry: RegistryAddress | Registry): registry is RegistryA
   return !("claim" in registry) && storeOf(registry).registryKind === "daemon";
 }
 
-/** Refuses to borrow where there cannot be a lender, and what a shared window cannot have. */
+/** Refuses to borrow if there cannot be a lender, and refuses options that a shared window cannot have. */
 function checkBorrow(values: Partial<OptionTypes>, sources: Config["sources"]): void {
   const { registry, mode, spread, workerId, pool, reuse } = values;
   const from = sources.borrow?.text ?? "";
@@ -364,7 +363,7 @@ function unborrowed(namespace: string, lent: LentLease, sources: Config["sources
   );
 }
 
-/** The option of this name. CONFIG_INVALID where there is none, with the most similar name. */
+/** The option of this name. CONFIG_INVALID if there is none, with the most similar name. */
 function knownName<Name extends string>(name: string, names: readonly Name[], from: string): Name {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;

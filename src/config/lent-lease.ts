@@ -11,7 +11,7 @@ export interface LentLease {
   readonly address: RegistryAddress;
   readonly namespace: string;
   readonly layout: Layout;
-  /** `lentName` of the registry that the lease is from; undefined where that has no name. */
+  /** `lentName` of the registry that the lease is from; undefined if that has no name. */
   readonly registry: string | undefined;
   /** The value of SNOWLEASE_WORKER_ID and WESTID_WORKERID that `snowlease exec` set; undefined under `lendLease`. */
   readonly workerId: string | undefined;
@@ -28,7 +28,7 @@ const names = {
 /** The variables that describe a lent lease. */
 export const lentVariables: readonly string[] = Object.values(names);
 
-/** The lease that this environment lends; undefined where it lends none. @throws SnowleaseError CONFIG_INVALID */
+/** The lease that this environment lends; undefined if it lends none. @throws SnowleaseError CONFIG_INVALID */
 export function lentLease(env: NodeJS.ProcessEnv): LentLease | undefined {
   const socket = env[names.socket];
   if (socket === undefined) return undefined;
@@ -41,7 +41,7 @@ export function lentLease(env: NodeJS.ProcessEnv): LentLease | undefined {
   };
 }
 
-/** The environment of a borrower. Every variable is set: one of another lender must not reach it. */
+/** The environment of a borrower. Every variable is set, so that no variable of another lender reaches the borrower. */
 export function lendingEnvironment(
   socket: string,
   { namespace, layout }: { readonly namespace: string; readonly layout: Layout },
@@ -57,7 +57,7 @@ export function lendingEnvironment(
   };
 }
 
-/** The same for a child of a borrower; undefined where this environment lends no lease of that namespace. */
+/** The same for a child of a borrower; undefined if this environment lends no lease of that namespace. */
 export function passedOn(env: NodeJS.ProcessEnv, namespace: string): Readonly<Record<string, string>> | undefined {
   if (env[names.socket] === undefined || env[names.namespace] !== namespace) return undefined;
   const lent = Object.entries(env).filter((entry): entry is [string, string] => lentVariables.includes(entry[0]));
@@ -89,7 +89,7 @@ export function ownWorkerId(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   };
 }
 
-/** Whether a lent lease is from the registry that a program names; true where it names none. */
+/** Whether a lent lease is from the registry that a program names; true if it names none. */
 export function isFrom(lent: LentLease, registry: RegistryAddress | Registry | undefined): boolean {
   return registry === undefined || (!("claim" in registry) && lentName(registry) === lent.registry);
 }

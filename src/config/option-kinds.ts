@@ -8,19 +8,19 @@ import type { PoolBounds } from "../id/pool-bounds.ts";
 import { parsePool } from "../id/notation.ts";
 import type { Registry } from "../rule/registry.ts";
 
-/* Without zod: loading that would be a third of the time to a process's first ID. */
+/* No zod here: loading it would be a third of the time to a process's first ID. */
 
 /** A kind of value that an option may take. */
 export interface Kind<Value> {
-  /** Reads what was given, as it is or as a text; undefined where it is none. Throws a SnowleaseError that says more. */
+  /** Reads a given value, as it is or as a text; undefined if it is not of this kind. May throw a SnowleaseError that says more. */
   readonly read: (given: unknown) => Value | undefined;
-  /** What a value has to be: goes on after "Expected `name`". It may depend on what was given. */
+  /** What a value has to be. The text follows "Expected `name`". It may depend on the given value. */
   readonly rule: string | ((given: unknown) => string);
   /** Stands for such a value in `--help`; undefined for a flag without one. */
   readonly value?: string;
 }
 
-/** Longest delay that a timer honours, ms. */
+/** Longest delay that a timer accepts, ms. */
 const longest = 2 ** 31 - 1;
 const decimal = "(?:0|[1-9][0-9]{0,9})";
 const integerPattern = new RegExp(`^${decimal}$`);
@@ -105,11 +105,11 @@ export const truth: Kind<boolean> = {
 export const ipAddress: Kind<string> = {
   value: "ADDRESS",
   rule: "to be an IPv4 or IPv6 address",
-  // An IPv6 address with a zone is that of one link only.
+  // An IPv6 address with a zone is valid on one link only.
   read: (given) => (typeof given === "string" && isIP(given) !== 0 && !given.includes("%") ? given : undefined),
 };
 
-/** Where no other host can reach a server. */
+/** The address at which no other host can reach a server. */
 const loopback = "127.0.0.1";
 
 export const hostAndPort: Kind<{ host: string; port: number }> = {

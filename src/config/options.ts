@@ -72,7 +72,7 @@ export type OptionName = keyof OptionTypes;
 /** The options that were given. */
 export type OptionValues = { readonly [Name in OptionName]?: OptionTypes[Name] | undefined };
 
-/** Where an option may be given. A config file takes those of `cli` and `daemon`, but for `config` itself. */
+/** Where an option may be given. A config file takes those of `cli` and `daemon`, except `config` itself. */
 export type OptionScope = "library" | "cli" | "url" | "daemon";
 
 /** An option as documentation and the command line show it. */
@@ -85,7 +85,7 @@ export interface Option {
   /** Stands for the value in `--help`; absent for a flag without one. */
   readonly value?: string;
   readonly description: string;
-  /** What holds only where a program passes the option to `snowlease`. */
+  /** The part of the description that holds only if a program passes the option to `snowlease`. */
   readonly program?: string;
   readonly default: string;
   readonly scopes: readonly OptionScope[];
@@ -98,7 +98,7 @@ interface Definition<Value> extends kind.Kind<Value>, Omit<Option, "name" | "fla
   readonly decisive?: boolean;
 }
 
-/** Makes the definitions of options that these take. */
+/** Returns a function that makes the definitions of options with these scopes. */
 function takenBy(scopes: readonly OptionScope[], decisive: boolean = false) {
   return <Value>(
     ofKind: kind.Kind<Value>,
@@ -337,8 +337,8 @@ const definitions: { readonly [Name in OptionName]: Definition<OptionTypes[Name]
 const names = Object.keys(definitions) as OptionName[];
 
 /**
- * Options that decide among which generators an ID is unique: the registry, the bits, the numbers, and the source of a number. Passed as
- * undefined, such an option is refused: to ignore it would silently change which IDs are unique.
+ * Options that decide among which generators an ID is unique: the registry, the bits, the worker IDs, and the source of a worker ID. Such
+ * an option is refused if it is passed as undefined: ignoring it would silently change which IDs are unique.
  */
 export const decisiveOptions: ReadonlySet<OptionName> = new Set(names.filter((name) => definitions[name].decisive));
 

@@ -1,6 +1,6 @@
 import type { Config } from "./config.ts";
 
-/** A shorter window may be one whose unit was mistaken, ms. */
+/** A shorter window may have been given in the wrong unit, ms. */
 const shortWindow = 1000;
 
 const warned = new Set<string>();
@@ -11,7 +11,7 @@ function warnOnce(code: string, text: string): void {
   warned.add(code);
 }
 
-/** Where seconds may have been meant. */
+/** Warns of a short window, for which seconds may have been meant. */
 export function warnOfWindow({ window, sources }: Pick<Config, "window" | "sources">): void {
   if (window === undefined || window >= shortWindow) return;
   warnOnce(
@@ -21,7 +21,7 @@ export function warnOfWindow({ window, sources }: Pick<Config, "window" | "sourc
   );
 }
 
-/** Where the address of this host stands in for a registry. */
+/** Warns that the address of this host is used in place of a registry. */
 export function warnOfAddress(): void {
   warnOnce(
     "SNOWLEASE_NO_REGISTRY",

@@ -10,7 +10,7 @@ export interface TextOptions {
 
 const part = /^[\u0000-\u007f]{0,16}$/;
 
-/** The last three digits of 0 to 999 in a little-endian word, behind a byte that is left for the digit before them. */
+/** The last three digits of 0 to 999 in a little-endian word, after a byte that is reserved for the digit before them. */
 const lastDigits = Int32Array.from({ length: 1000 }, (_, number) => {
   const text = String(number).padStart(3, "0");
   return (text.charCodeAt(0) << 8) | (text.charCodeAt(1) << 16) | (text.charCodeAt(2) << 24);

@@ -3,7 +3,7 @@
  * finite number. Sequences are in its mantissa, so adding one unit in the last place gives the next ID.
  * @param start the first ID, read as a float64.
  * @param unit the difference between two neighbours, as a float64.
- * @returns false, without writing, where an ID is not finite as a float64.
+ * @returns false, without writing, if an ID is not finite as a float64.
  */
 export function fillIds(target: BigUint64Array, at: number, count: number, start: number, unit: number): boolean {
   if (!Number.isFinite(start + count * unit)) return false;
@@ -19,7 +19,7 @@ export function fillIds(target: BigUint64Array, at: number, count: number, start
   let h = start + 7 * unit;
   const eight = 8 * unit;
   let i = 0;
-  // `i | 1` is `i + 1` where i is a multiple of 8, and needs no check for an overflow: a tenth of the time.
+  // `i | 1` is `i + 1` for a multiple of 8, and needs no check for an overflow: it takes a tenth of the time.
   for (const end = count - 7; i < end; i += 8) {
     floats[i] = a;
     floats[i | 1] = b;

@@ -4,7 +4,7 @@ import { Lease } from "../lease/lease.ts";
 import { lossReasons } from "../rule/registry.ts";
 import { Snowflake } from "./snowflake.ts";
 
-/** What takes the figures: a `Registry` of prom-client, or a `Meter` of OpenTelemetry. */
+/** The receiver of the figures: a `Registry` of prom-client, or a `Meter` of OpenTelemetry. */
 export type MetricsTarget = PrometheusRegister | OpenTelemetryMeter;
 
 interface PrometheusRegister {
@@ -36,10 +36,10 @@ interface Figure {
   readonly name: string;
   readonly kind: "gauge" | "counter";
   readonly help: string;
-  /** Of a gauge. */
+  /** Only for a gauge. */
   readonly unit?: "seconds";
   readonly read: () => Value[];
-  /** Of a counter. */
+  /** Only for a counter. */
   readonly reset?: () => void;
 }
 
@@ -95,7 +95,8 @@ class LeaseFigures {
         const { lease } = ids;
         const [key, value] = [`${lease.namespace} ${lease.workerId}`, read(ids)];
         const other = byLabels.get(key);
-        // One that was lost may have a successor with its worker ID. In two registries, the worse one counts.
+        // A generator whose lease was lost may have a successor with the same worker ID. If two registries have the worker ID, the worse
+        // value counts.
         const isHidden =
           other !== undefined &&
           (other.lease.state === "lost" ? false : lease.state === "lost" || other.value <= value);
@@ -123,7 +124,7 @@ class LeaseFigures {
   }
 }
 
-/** What a target shows, and what puts it there. */
+/** What a target shows, and the function that puts it there. */
 interface Shown {
   readonly figures: LeaseFigures;
   put(): void;
@@ -133,11 +134,12 @@ const shownBy = new WeakMap<MetricsTarget, Shown>();
 
 /**
  * Shows a generator in the metrics of its program: whether it makes IDs, what is left of its window, renewals, losses, switches and
- * setbacks of the clock, each with its namespace. Shows it until it is closed; one that is lost for good stays, not ready.
+ * setbacks of the clock, each with its namespace. Shows it until it is closed. A generator whose lease is lost for good stays, as not
+ * ready.
  *
  * @param target a `Registry` of prom-client (names `snowlease_lease_…`), or a `Meter` of OpenTelemetry (`snowlease.lease.…`); each may show
  * several generators.
- * @throws SnowleaseError CONFIG_INVALID for another target. What the target throws, as where it has a metric of that name.
+ * @throws SnowleaseError CONFIG_INVALID for another target. Also the errors of the target, such as for a metric whose name it has already.
  */
 export function collectMetrics(ids: Snowflake, target: MetricsTarget): void {
   if (!(ids instanceof Snowflake && ids.lease instanceof Lease)) {
@@ -163,7 +165,7 @@ function inRegister(figures: LeaseFigures, target: PrometheusRegister): Shown {
   const metrics = figures.all.map((figure) => {
     const { name, kind, unit, help } = figure;
     const fullName = `snowlease_lease_${name}${kind === "counter" ? "_total" : unit === undefined ? "" : `_${unit}`}`;
-    // How a primary process of node:cluster puts the values of its workers together.
+    // How a primary process of node:cluster combines the values of its workers.
     const facts = { help, type: kind, aggregator: kind === "counter" ? "sum" : "min" };
     const metric = {
       ...facts,
@@ -173,7 +175,7 @@ function inRegister(figures: LeaseFigures, target: PrometheusRegister): Shown {
     };
     return { metric, fullName };
   });
-  // A register of OpenMetrics changes the name, by which it knows the metric. It may have been cleared since the last time.
+  // A register of OpenMetrics changes the name, by which it knows the metric. The register may have been cleared since the last time.
   const put = (): void => {
     for (const { metric, fullName } of metrics)
       target.registerMetric(Object.assign(metric, { name: fullName }) as never);

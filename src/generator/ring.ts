@@ -73,7 +73,7 @@ export class Ring {
     return this.#left;
   }
 
-  /** The next ID. Throws like `Snowflake.next` where the ring is empty and no ID can be made, and throws the errors of `onEmpty`. */
+  /** The next ID. Throws like `Snowflake.next` if the ring is empty and no ID can be made, and throws the errors of `onEmpty`. */
   next(): bigint {
     if (this.#left === 0) {
       // First, because the next lines may throw: the next call then may find IDs.
@@ -96,7 +96,7 @@ export class Ring {
     return this.close();
   }
 
-  /** Fills the free slots. Throws where the ring is empty and no ID can be made. */
+  /** Fills the free slots. Throws if the ring is empty and no ID can be made. */
   #refill(): void {
     try {
       while (this.#left < this.size) {
@@ -147,18 +147,18 @@ export class Ring {
     return this.#nextTimestamp(now) + layout.tick <= now;
   }
 
-  /** Whether the next ID lies before the begin of the window: a quarantine has raised that. */
+  /** Whether the next ID lies before the begin of the window, which a quarantine may have raised. */
   #isClosed({ from }: LeaseSnapshot): boolean {
     return this.#nextTimestamp(this.ids.lease.clock.now()) < from;
   }
 
-  /** The time of the next ID, Unix ms; Infinity where none is left. */
+  /** The time of the next ID, Unix ms; Infinity if none is left. */
   #nextTimestamp(now: number): number {
     if (this.#left === 0) return Infinity;
     return this.ids.lease.layout.decompose(this.#slots[this.#head] as bigint, now).timestamp;
   }
 
-  /** Drops IDs of a lease that has ended or switched since, and of a window that begins later now. Refills when a window was extended. */
+  /** Drops IDs of a lease that has ended or switched, and of a window that begins later now. Refills when a window was extended. */
   #follow(): void {
     const { snapshot, state } = this.ids.lease;
     if (snapshot?.generation !== this.#generation || (snapshot && this.#isClosed(snapshot))) this.#left = 0;

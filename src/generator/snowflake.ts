@@ -19,7 +19,7 @@ const defaultTimeout = 5000;
 /** How long an asynchronous call may wait. */
 export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
-  /** After this time the call rejects with the error that it waited to pass. Default: 5 s. */
+  /** After this time the call rejects with the error that made it wait. Default: 5 s. */
   readonly timeout?: Duration | undefined;
 }
 
@@ -34,19 +34,22 @@ export interface Health {
 interface TickWaiter {
   /** On the monotonic clock, ms. */
   readonly deadline: number;
-  /** Without an ID: the caller tries again by itself. */
+  /** If the answer has no ID, the caller tries again by itself. */
   readonly answer: (id: bigint | undefined) => void;
 }
 
-/** A waiting caller may use what a busy event loop left of the last ticks: of this many ms, and at least of this many ticks. */
+/**
+ * A waiting caller may use sequences that a busy event loop left unused in the last ticks: of this many ms, and at least of this many
+ * ticks.
+ */
 const [lookBackMs, lookBackTicks] = [20, 5];
 
 /**
  * Makes IDs on a lease. In wall mode an ID's timestamp is the tick of the wall clock, never a later one. In lead mode it is a counter that
- * never goes back: the clock's tick or, where its sequences are used, the next one, up to the end of the lease's window.
+ * never goes back: the clock's tick or, if its sequences are used, the next one, up to the end of the lease's window.
  *
  * The generator opens a tick, which must lie wholly in the lease's window, and hands out its unused sequences one by one. The rest of the
- * safety is what the registry persisted before.
+ * safety comes from what the registry persisted before.
  */
 export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   readonly lease: Held;
@@ -66,13 +69,13 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   #deadline = 0n;
   /** The wall clock when the tick was opened; 0: no tick is open. */
   #openedAt = 0;
-  /** The wall clock when the lease last checked that its store still stands. */
+  /** The wall clock when the lease last checked that its store was not replaced. */
   #storeCheckedAt = 0;
   #snapshot: LeaseSnapshot | undefined;
   /** Why no tick could be opened the last time. */
   #lastRefusal: SnowleaseError | undefined;
 
-  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID where the sequence fits the low word. */
+  /** The ID being made, as two words and as a bigint: one 32-bit store makes the next ID if the sequence fits the low word. */
   readonly #words = new Uint32Array(2);
   readonly #id: BigUint64Array = new BigUint64Array(this.#words.buffer);
   readonly #float: Float64Array = new Float64Array(this.#words.buffer);
@@ -106,19 +109,19 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID. Never blocks, except for spinning to the next tick where a 1-ms tick is full.
+   * The next ID. Never blocks, except for spinning to the next tick if a 1-ms tick is full.
    *
-   * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs` where waiting
+   * Throws SEQUENCE_EXHAUSTED (tick full), CLOCK_ROLLBACK, WINDOW_NOT_OPEN, LEASE_EXPIRED, each with `details.retryAfterMs` if waiting
    * helps; LEASE_LOST when the lease has ended; LAYOUT_EXPIRED when the timestamp bits have run out.
    *
-   * Like `nextNumber` and `close` a function that needs no generator in front of it: `defaultFn(ids.next)`.
+   * Like `nextNumber` and `close`, it works without the generator in front of it: `defaultFn(ids.next)`.
    */
   readonly next = (): bigint => {
     if (!this.#isOpen()) this.#openOrThrow();
     return this.#take();
   };
 
-  /** The next ID as an exact number. Throws like `next`, and CONFIG_INVALID where an ID may have more than 53 bits, as in most layouts. */
+  /** The next ID as an exact number. Throws like `next`, and CONFIG_INVALID if an ID may have more than 53 bits, as in most layouts. */
   readonly nextNumber = (): number => {
     if (!this.#fitsNumber) refuse("layout", "to have at most 53 bits", this.#layout.fingerprint);
     if (!this.#isOpen()) this.#openOrThrow();
@@ -136,8 +139,8 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * The next ID. Waits for the next tick, the clock or the window where `next` throws a retryable error and waiting is likely to help.
-   * Where the present tick is full, the ID may carry one of the last few ticks that has sequences left, and so be less than the ID before.
+   * The next ID. Waits for the next tick, the clock or the window if `next` throws a retryable error and waiting is likely to help. If the
+   * present tick is full, the ID may carry one of the last few ticks that has sequences left. It may then be less than the ID before.
    * Rejects with that error after `timeout`, and with the signal's reason when it is aborted.
    */
   async nextAsync(options: WaitOptions = {}): Promise<bigint> {
@@ -217,9 +220,10 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   }
 
   /**
-   * Whether it makes IDs now, for a readiness probe: what `next` would say, where that is not over with the present tick. Asks nobody and uses
-   * nothing up; a clock that was set back too far makes the lease switch or end, as `next` does. Where it is not `ok`, another instance of the
-   * service may do better; one whose `lease.signal` is aborted has to be started anew.
+   * Whether the generator makes IDs now, for a readiness probe. Reports the error that `next` would throw, unless that ends with the
+   * present tick. Sends no request and uses no sequence. If the clock was set back too far, the lease switches or ends, as at a call of
+   * `next`. If the result is not `ok`, another instance of the service may do better. An instance whose `lease.signal` is aborted has to be
+   * started again.
    */
   health(): Health {
     const { workerId, namespace, until } = this.lease;
@@ -236,7 +240,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
   #refusal(): SnowleaseError | undefined {
     const { snapshot, blocksFailure } = this.lease;
     if (snapshot === undefined) return notHeldError(this.lease);
-    // The process that lends the lease gives no more of it.
+    // The process that lends the lease gives no more blocks.
     const isShort = blocksFailure !== undefined && this.#lastRefusal?.code === "SEQUENCE_EXHAUSTED";
     return isShort ? this.#lastRefusal : this.#allocator.refusalAt(this.#clock.now(), snapshot);
   }
@@ -246,12 +250,12 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return this.lease.close();
   };
 
-  /** Before a snapshot of the process or its machine, so that no copy makes the same IDs: `Lease.suspend`. */
+  /** Call it before a snapshot of the process or its machine, so that no copy makes the same IDs: `Lease.suspend`. */
   suspend(this: Snowflake): Promise<void> {
     return this.lease.suspend();
   }
 
-  /** After it, in each copy: `Lease.resume`. */
+  /** Call it after the snapshot, in each copy: `Lease.resume`. */
   resume(this: Snowflake): Promise<void> {
     return this.lease.resume();
   }
@@ -331,7 +335,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     let error = this.#open();
     const { spin } = this.#clock;
     if (error !== undefined && this.#isFull(error) && this.#layout.tick === 1 && spin !== undefined) {
-      // The 2 ms pass only when the clock stands still.
+      // The 2 ms pass only if the clock stands still.
       spin(this.#layout.timeOf(this.#allocator.tick + 1), 2);
       error = this.#open();
     }
@@ -355,7 +359,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     this.#next = 0;
     this.#last = -1;
     this.#openedAt = 0;
-    // After reading the clock: a store that replaces this one later grants no time before that.
+    // Check the store after reading the clock: a store that replaces this one later grants no time before that reading.
     if (wall !== this.#storeCheckedAt) {
       this.#storeCheckedAt = wall;
       this.lease.look();
@@ -383,7 +387,7 @@ export class Snowflake<Held extends LeaseView = Lease> implements UsageTracker {
     return undefined;
   }
 
-  /** Gives an ID to each waiting caller, in order of arrival. Sends the rest back to try again where the tick is not full. */
+  /** Gives an ID to each waiting caller, in order of arrival. Sends the rest back to try again if the tick is not full. */
   async #serve(ms: number): Promise<void> {
     const queue = this.#queue;
     while (queue.length > 0) {

@@ -24,7 +24,7 @@ export interface SnowflakeOptions {
   readonly mode?: Mode | undefined;
   /**
    * Number of different sequences that ticks may begin with, a power of two up to the sequences of a tick; default 1: all begin at 0. With
-   * 2^k, rare IDs are even in `id % 2^k`, too, in a layout that ends with the sequence. A tick has up to `spread - 1` IDs less.
+   * 2^k, rare IDs are even in `id % 2^k`, too, in a layout that ends with the sequence. A tick has up to `spread - 1` fewer IDs.
    */
   readonly spread?: number | undefined;
   readonly rollback?: Partial<RollbackOptions> | undefined;
@@ -133,8 +133,8 @@ export class TickAllocator implements UsageTracker {
   }
 
   /**
-   * Why no ID can be made now, as `turn` would say, but for a tick that is full when the next one is not. Uses nothing up. Tells the lease of a
-   * clock that was set back too far, as `turn` does: nobody may ask for an ID where it is known that there is none.
+   * Why no ID can be made now: what `turn` would return, except for a full tick if the next one is not full. Uses no sequence. Reports a
+   * clock that was set back too far to the lease, as `turn` does: a program that knows that there is no ID may never ask for one.
    */
   refusalAt(wall: number, snapshot: LeaseSnapshot): SnowleaseError | undefined {
     if (snapshot.generation === this.#sealed) return sealedError(this.#lease);
@@ -167,7 +167,7 @@ export class TickAllocator implements UsageTracker {
     return this.#share === undefined && isFull(tick) && isFull(tick + 1) ? this.#full(tick, wall, memory) : undefined;
   }
 
-  /** What the holder before has told of a claim in which no ID was made yet. */
+  /** What the holder before has reported, for a claim in which no ID was made yet. */
   #memoryOf(snapshot: LeaseSnapshot): Ticks {
     if (this.#told?.generation !== snapshot.generation) {
       this.#told = { generation: snapshot.generation, memory: RecentTicks.after(this.#layout, snapshot) };
@@ -187,7 +187,7 @@ export class TickAllocator implements UsageTracker {
     this.#fastSnapshot = undefined;
     const { from, snapshot } = this.#lease;
     const until = checkpoint === undefined ? from : Math.max(from, checkpoint.timestamp + this.#layout.tick);
-    // A renewal after a quarantine may have raised the begin of the window: no holder continues what is remembered from before.
+    // A renewal after a quarantine may have raised the begin of the window: no holder continues the ticks from before.
     const whole = snapshot !== undefined && this.#memory.floor >= firstWholeTick(this.#layout, snapshot.knownFrom);
     const known = whole && this.#layout.maxRollback === 0;
     const recents = known && this.#memory instanceof RecentTicks ? this.#memory.handOver(until) : undefined;
@@ -331,7 +331,7 @@ export class TickAllocator implements UsageTracker {
   }
 }
 
-/** Where the ticks begin that may be used, Unix ms. */
+/** The begin of the first tick that may be used, Unix ms. */
 function floorOf(layout: Layout, { knownFrom }: LeaseSnapshot, { floor }: Ticks): number {
   return layout.timeOf(Math.max(floor, firstWholeTick(layout, knownFrom)));
 }

@@ -8,10 +8,10 @@ const words = new Uint32Array(reading.buffer);
 /**
  * Proves from the monotonic clock, which is cheaper to read, that the wall clock still shows the same tick.
  *
- * Both clocks run at the same rate (Linux slews them together). Each reading of both gives a lower bound of the monotonic time at
- * which the wall clock was 0; the gate keeps the latest bound. While the bound proves that a tick has not ended, the tick neither
- * leads nor lags the wall clock. After that was set back, the proof fails early. After it was set forward, a reading contradicts the
- * bound, and the gate starts again; a step of less than a millisecond may pass unnoticed.
+ * Both clocks run at the same rate (Linux slews them together). Each reading of both gives a lower bound of the monotonic time at which the
+ * wall clock was 0; the gate keeps the latest bound. While the bound proves that a tick has not ended, the tick neither leads nor lags the
+ * wall clock. After the wall clock was set back, the proof fails early. After it was set forward, a reading contradicts the bound, and the
+ * gate starts again. A step of less than a millisecond may stay unnoticed.
  */
 export class WallGate {
   readonly #clock: Clock;
@@ -38,7 +38,7 @@ export class WallGate {
     const wall = this.#clock.now();
     const begin = (wall - this.#wall) * 1e6;
     const least = since - begin;
-    // Read once more in doubt: reading the wall clock may have taken any time.
+    // Read once more if in doubt: reading the wall clock may have taken any time.
     const contradicted = least < this.#zero && this.#since() - begin < this.#zero;
     if (least - 1e6 > this.#zero || contradicted) this.#zero = least - 1e6;
     return wall;

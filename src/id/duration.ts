@@ -1,11 +1,11 @@
 import { refuse } from "./check.ts";
 
-/** A time: a number of ms, or a text with its unit, such as `500ms`, `2s`, `1m`, `1h`. A text without a unit is refused, but for `0`. */
+/** A time: a number of ms, or a text with its unit, such as `500ms`, `2s`, `1m`, `1h`. A text without a unit is refused, except `0`. */
 export type Duration = number | string;
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** A text needs its unit, unless it is 0: who writes `30` may well mean seconds. */
+/** A text needs its unit, unless it is 0: a user who writes `30` may mean seconds. */
 const pattern = /^(?:0|(0|[1-9][0-9]{0,9})(ms|s|m|h))$/;
 
 /** Reads a time such as `500ms`, `30s`, `2m` or `1h`, in ms; undefined for any other text. */

@@ -177,7 +177,7 @@ const textPatterns: readonly (readonly [EncodingName, RegExp])[] = [
 ];
 
 /**
- * Reads an ID in the form `name`. Without a name, the first that fits: up to 19 digits are decimal; 12 characters that end with `=`
+ * Reads an ID in the form `name`. Without a name, the first form that fits: up to 19 digits are decimal; 12 characters that end with `=`
  * base64url; up to 11 digits and letters base62; 12 or 13 digits and lower-case letters base36, upper-case letters crockford32; 14 to 16 of
  * `0-9a-f` hex.
  *

@@ -33,7 +33,7 @@ export const errorCodes: readonly ErrorCode[] = Object.keys(retryableCodes) as E
 
 /** Machine-readable facts about an error; never a token or a password. */
 export interface ErrorDetails {
-  /** Milliseconds after which the same call may succeed; absent where waiting does not help. */
+  /** Milliseconds after which the same call may succeed; absent if waiting does not help. */
   readonly retryAfterMs?: number | undefined;
   /** Present on REGISTRY_UNAVAILABLE when an operator has to repair something first; a claim then does not retry. */
   readonly lasting?: boolean | undefined;
@@ -47,20 +47,20 @@ export class SnowleaseError extends Error {
   readonly retryable: boolean;
   readonly details: ErrorDetails;
   /**
-   * The HTTP status of a service that met this error: 503 where another instance may do better, or this one later. Absent for all others: web
-   * frameworks make 500 of those, or what the caller thinks right.
+   * The HTTP status of a service that gets this error: 503 if another instance may do better, or this one later. Absent on all other
+   * errors: web frameworks answer them with 500, or the caller decides.
    */
   declare readonly status?: 503 | undefined;
   /** The same, under the name that other frameworks read. */
   declare readonly statusCode?: 503 | undefined;
-  /** The headers of that answer: `Retry-After`, whole seconds, 1 where the time is not known. */
+  /** The headers of that answer: `Retry-After`, whole seconds, 1 if the time is not known. */
   declare readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Whether frameworks may send the message to their clients: false, since it names hosts. */
   declare readonly expose?: false | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}, options?: ErrorOptions) {
     const text = printable(withoutLogins(message).replace(/\s*[\r\n]+\s*/g, " "));
-    // With `cause: undefined`, an error would have one.
+    // With `cause: undefined`, an error would have the property `cause`.
     super(text, options?.cause === undefined ? {} : options);
     this.code = code;
     this.retryable = retryableCodes[code];
@@ -69,11 +69,11 @@ export class SnowleaseError extends Error {
   }
 }
 
-/** Not to be printed with the error; frameworks may write it. */
+/** A property that is not printed with the error. Frameworks may write it. */
 const property = (value: unknown): PropertyDescriptor => ({ value, writable: true, configurable: true });
 const [status, expose] = [property(503), property(false)];
 
-/** What the package http-errors has, and web frameworks read. */
+/** The properties that errors of the package http-errors have, and that web frameworks read. */
 function unavailable({ retryAfterMs = 0 }: ErrorDetails): PropertyDescriptorMap {
   const headers = property({ "Retry-After": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) });
   return { status, statusCode: status, headers, expose };
@@ -124,17 +124,20 @@ export function asSnowleaseError(cause: unknown): SnowleaseError {
   return new SnowleaseError("REGISTRY_UNAVAILABLE", `The registry did not answer: ${said}`, {}, { cause });
 }
 
-/** Whether the error leaves unknown what became of the request. */
+/** Whether the error leaves open if the request took effect. */
 export function isUnanswered({ code }: SnowleaseError): boolean {
   return code === "REGISTRY_UNAVAILABLE" || code === "DEFECT";
 }
 
-/** Whether it is of the program, not of the network: JavaScript threw it, Node refused an argument, or a file of the program is missing. */
+/**
+ * Whether the error comes from the program, not from the network: JavaScript threw it, Node refused an argument, or a file of the program
+ * is missing.
+ */
 function isDefect(cause: unknown): cause is Error {
   if (!(cause instanceof Error)) return false;
   const { code } = cause as { readonly code?: unknown };
   if (typeof code === "string") return /^ERR_INVALID_|MODULE_NOT_FOUND$/.test(code);
-  // What is no JSON came from a proxy. A `fetch` without an answer has a cause in Node, a code in Bun, and neither in Deno.
+  // An answer that is not JSON came from a proxy. A `fetch` without an answer has a cause in Node, a code in Bun, and neither in Deno.
   const isThrown = cause instanceof TypeError || cause instanceof ReferenceError || cause instanceof RangeError;
   return isThrown && cause.cause === undefined && !cause.message.startsWith("error sending request");
 }

@@ -76,9 +76,11 @@ export class Layout {
   readonly epoch: number;
   /** Length of a tick in ms. */
   readonly tick: number;
-  /** The canonical notation, such as `timestamp:41,worker:10,sequence:12@1490346283706/1`. Layouts with equal ones make equal IDs. */
+  /**
+   * The canonical notation, such as `timestamp:41,worker:10,sequence:12@1490346283706/1`. Layouts with equal fingerprints make equal IDs.
+   */
   readonly fingerprint: string;
-  /** Of an ID: 63 in a layout of 64 bits, whose top bit stays 0. */
+  /** The bits of an ID: 63 in a layout of 64 bits, whose top bit stays 0. */
   readonly totalBits: number;
   readonly sequenceBits: number;
   readonly maxSequence: number;
@@ -88,7 +90,7 @@ export class Layout {
   readonly workerBits: number;
   /** The last tick that fits; in a layout that wraps, the last tick that has a date. */
   readonly maxTick: number;
-  /** Milliseconds after which the timestamp starts again at 0; undefined where it does not. */
+  /** Milliseconds after which the timestamp starts again at 0; undefined if it does not. */
   readonly wrap: number | undefined;
   /** Every worker ID that fits: 0 to 2^workerBits - 1; 0 alone in a layout without identity fields. */
   readonly pool: PoolBounds;
@@ -170,7 +172,7 @@ export class Layout {
 
   /**
    * Reads a preset's name or a notation: `name:bits` from the top field down, then `@` and the epoch in Unix ms; `/` and the length of a
-   * tick in ms, where it is not 1; `/wraps` where the timestamp wraps. Numbers are plain decimal. @throws SnowleaseError CONFIG_INVALID
+   * tick in ms, if it is not 1; `/wraps` if the timestamp wraps. Numbers are plain decimal. @throws SnowleaseError CONFIG_INVALID
    */
   static parse(text: string): Layout {
     return new Layout(readNotation(text));
@@ -241,7 +243,7 @@ export class Layout {
 
   /**
    * Takes an ID apart.
-   * @param at Unix ms within half a wrap of the time at which the ID was made. Required where the timestamp wraps, ignored elsewhere.
+   * @param at Unix ms within half a wrap of the time at which the ID was made. Required if the timestamp wraps, otherwise ignored.
    * @throws SnowleaseError CONFIG_INVALID when `id` is not a bigint from 0 to 2^totalBits - 1, or `at` is missing.
    */
   decompose(id: bigint, at?: number): IdParts {
@@ -271,7 +273,7 @@ export class Layout {
     if (this.wrap !== undefined) refuse("layout", "to be one whose timestamp does not wrap", this.fingerprint);
     const first = Math.max(0, this.tickOf(fromTime));
     const last = Math.min(this.maxTick, Math.ceil((toTime - this.epoch) / this.tick) - 1);
-    // Also true where a time is NaN.
+    // Also true if a time is NaN.
     if (!(fromTime < toTime && first <= last)) {
       const rule = `to be a time before \`toTime\`, with a part of the span from ${this.epoch} to ${this.endOfLife} (Unix ms)`;
       refuse("fromTime", rule, { fromTime, toTime });
@@ -371,7 +373,9 @@ export function firstWholeTick(layout: Layout, ms: number): number {
   return Math.max(0, Math.ceil((ms - layout.epoch) / layout.tick));
 }
 
-/** Refuses what in seconds is a time from 2000 to 2100: in ms it is one of January or February 1970, which nobody means. */
+/**
+ * Refuses a number that in seconds is a time from 2000 to 2100. In ms it is a time in January or February 1970, which is surely a mistake.
+ */
 function checkEpoch(epoch: unknown): number {
   const checked = checkInteger("epoch", epoch, 0, latestEpoch, "Unix ms, up to the year 2100");
   if (checked >= secondsIn2000 && checked <= latestEpoch / 1000) {

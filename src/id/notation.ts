@@ -17,8 +17,8 @@ export interface LayoutField {
 /** The description of a layout. */
 export interface LayoutSpec {
   /**
-   * From the top bit down; 64 bits at most. Of 64, the top one stays 0, so that an ID fits a signed 64-bit column: the layout ends when its
-   * timestamp would set it. A timestamp that wraps has 63 at most.
+   * From the top bit down; 64 bits at most. Of 64 bits, the top one stays 0, so that an ID fits a signed 64-bit column: the layout ends
+   * when its timestamp would set that bit. With a timestamp that wraps, 63 bits at most.
    */
   readonly fields: readonly LayoutField[];
   /** Unix ms of tick 0: an integer from 0 to 4102444800000 (2100-01-01T00:00:00Z). */
@@ -86,7 +86,7 @@ export function readNotation(text: string): LayoutSpec {
   return { fields, epoch: Number(epoch), tick: Number(tick), wraps: wraps !== undefined };
 }
 
-/** Why a text is no notation. */
+/** Why a text is not a notation. */
 function flawOf(text: unknown): string | undefined {
   if (typeof text !== "string") return undefined;
   const meant = didYouMean(text, presetNames);
@@ -120,7 +120,7 @@ export function checkField(field: LayoutField): LayoutField {
   return Object.freeze({ name, bits: checkInteger(`${name} bits`, bits, 1, 63) });
 }
 
-/** The canonical notation: equal layouts have the same. */
+/** The canonical notation: equal layouts have the same one. */
 export function writeNotation({ fields, epoch, tick = 1, wraps = false }: LayoutSpec): string {
   const pairs = fields.map(({ name, bits }) => `${name}:${bits}`);
   return `${pairs.join(",")}@${epoch}/${tick}${wraps ? "/wraps" : ""}`;

@@ -11,8 +11,8 @@ export interface WorkerIdAssigner {
   /** For messages. */
   readonly name: string;
   /**
-   * Answers the whole worker ID to claim, from `pool`; or a `Lease`, used as it is; or `undefined`: the next assigner is asked. A
-   * rejection ends the search.
+   * Returns the whole worker ID to claim, from `pool`; or a `Lease`, which is used as it is; or `undefined`, so that the next assigner is
+   * asked. A rejection ends the search.
    */
   assign(request: AssignRequest, signal: AbortSignal): Promise<number | Lease | undefined>;
 }
@@ -21,9 +21,9 @@ export interface WorkerIdAssigner {
 export interface AssignRequest {
   readonly namespace: string;
   readonly layout: Layout;
-  /** The worker IDs that the assigner may answer. */
+  /** The worker IDs that the assigner may return. */
   readonly pool: PoolBounds;
-  /** The worker IDs with the layout's fixed fields, such as a datacenter; all worker IDs where no field is fixed. */
+  /** The worker IDs with the layout's fixed fields, such as a datacenter; all worker IDs if no field is fixed. */
   readonly fixed: PoolBounds;
   /** The configured registry, if any. It closes after `assign`: a `Lease` in the answer needs its own. */
   readonly registry: Registry | undefined;
@@ -43,7 +43,7 @@ export interface AssignOptions {
   readonly ip?: string | undefined;
   /** Network interface that gives the address. */
   readonly interface?: string | undefined;
-  /** The claim's options, for an assigner that answers a `Lease`. */
+  /** The claim's options, for an assigner that returns a `Lease`. */
   readonly lease: LeaseOptions;
   readonly clock: Clock;
   /** Makes a token: 128 random bits as 32 hex digits. */
@@ -93,7 +93,7 @@ export function numberWithin(
   );
 }
 
-/** Explains a whole worker ID where a number within the fixed fields is expected. */
+/** Explains a whole worker ID that was given although a number within the fixed fields is expected. */
 function alias(number: unknown, { first, last }: PoolBounds): string {
   const isWhole = typeof number === "number" && number >= first && number <= last;
   return isWhole ? `, which as a worker ID is ${number - first} there` : "";
@@ -106,7 +106,7 @@ function checkAnswer(
 ): number | Lease | undefined {
   if (answer === undefined || answer instanceof Lease) return answer;
   const source = `the assigner ${shown(name).replace(/ \(\w+\)$/, "")}`;
-  // An assigner answers whole worker IDs: it has pool and fields.
+  // An assigner returns whole worker IDs: it knows pool and fields.
   if (typeof answer === "number") return numberWithin(answer, source, { layout, pool, fixed: layout.pool });
   // An object may contain a password.
   const isOpaque = (typeof answer === "object" && answer !== null) || typeof answer === "function";

@@ -20,7 +20,7 @@ export interface LeaseOptions {
   readonly window: number;
   /** How long a claim may wait for a free worker ID. */
   readonly claimTimeout: number;
-  /** How long it may then wait for a granted window to open that begins later. Default: `claimTimeout`. */
+  /** How long the claim may then wait for a granted window that begins later. Default: `claimTimeout`. */
   readonly openTimeout?: number | undefined;
   /** How far behind a clock may be for a claim to wait for it. */
   readonly maxWait: number;
@@ -45,7 +45,7 @@ export interface LeaseHost {
   readonly makeToken: () => string;
   /** Called once when the lease has ended, to close its resources. */
   readonly onEnd?: (() => Promise<void>) | undefined;
-  /** Called when a claim begins to wait for the granted window to open, in so many ms. */
+  /** Called when a claim begins to wait for the granted window, which opens in `wait` ms. */
   readonly onWait?: ((workerId: number, opens: number, wait: number) => void) | undefined;
 }
 
@@ -79,14 +79,14 @@ export function checkRenewal(renewal: Renewal): Renewal {
   throw malformedError("renewal", { from, until });
 }
 
-/** The pause between two claims of a held worker ID, ms: it may be released long before its window ends. */
+/** The longest pause between two claims of a held worker ID, ms: the worker ID may be released long before its window ends. */
 const longestLook = 200;
 const firstRetry = 20;
 
 /**
- * Claims a worker ID. Waits up to `claimTimeout` for one to come free, and for its window to open where it does so within `openTimeout`.
- * Repeats a claim with an unknown answer, with the same token, up to `operationTimeout`. After an error, a grant whose answer was lost
- * rests until its window has passed.
+ * Claims a worker ID. Waits up to `claimTimeout` for one to come free, and then for its window to open, if it does so within `openTimeout`.
+ * Repeats a claim with an unknown answer, with the same token, up to `operationTimeout`. After an error, a worker ID whose grant did not
+ * arrive rests until its window has passed.
  * @param recall `ClaimRequest.recall`.
  */
 export async function claimWorkerId(
@@ -97,7 +97,7 @@ export async function claimWorkerId(
 ): Promise<Claim> {
   const { registry, clock } = host;
   const { layout, namespace, claimTimeout, openTimeout = claimTimeout, maxWait, operationTimeout } = options;
-  // Copies of a process that claim after a snapshot repeat its random bytes: with one token, they would get one grant.
+  // After a snapshot, copies of a process draw the same random bytes. With the same token, they would get the same grant.
   const makeToken = (): string => freshToken(clock, host.makeToken());
   const first = makeToken();
   let token = first;
@@ -126,10 +126,10 @@ export async function claimWorkerId(
         const knownFrom = grant.recents?.from ?? grant.from;
         const firstTick = firstWholeTick(layout, knownFrom);
         const opens = options.leads === true ? 0 : layout.timeOf(firstTick);
-        // In an open window, only a whole tick is yet to come, which generators wait for.
+        // If the window is open, only its first whole tick is still ahead. Generators can wait for that.
         const longest = knownFrom > clock.now() ? openTimeout : claimTimeout;
         let hasWaited = false;
-        // A timer may fire early, and the clock may be set meanwhile. A wait that does not suffice would help nobody.
+        // A timer may fire early, and the clock may be set meanwhile. Do not begin a wait that would be too short.
         for (let wait = opens - clock.now(); wait > 0 && wait <= longest; wait = opens - clock.now()) {
           if (!hasWaited) host.onWait?.(grant.workerId, opens, wait);
           hasWaited = true;
@@ -152,7 +152,7 @@ export async function claimWorkerId(
       const error = refusalError(answer, namespace, clock.now());
       const wait = error.details.retryAfterMs;
       const behind = answer.outcome === "rollback" && answer.behind > maxWait;
-      // A late request looks like a clock that was set back: a second one, at once, tells.
+      // A late request looks like a clock that was set back. A second request, sent at once, shows which it was.
       if (behind && !doubted) {
         doubted = true;
         continue;
@@ -193,7 +193,7 @@ function notLent(namespace: string): SnowleaseError {
 
 /** Whether the claim may succeed after a wait. */
 function isWorthWaiting({ code }: SnowleaseError): boolean {
-  // LEASE_EXPIRED: who lends a lease has none at the moment.
+  // LEASE_EXPIRED: the lender has no lease at the moment.
   return ["QUARANTINE", "RATE_LIMITED", "WINDOW_NOT_OPEN", "LEASE_EXPIRED"].includes(code);
 }
 
@@ -202,7 +202,7 @@ function claimRequest(options: LeaseOptions, token: string, clock: number): Clai
   const { leads = false, borrows: shared } = options;
   // Recents list sequences without their rollback bits.
   const continues = layout.maxRollback === 0;
-  // A certain worker ID is accepted with the least window left; any other one with at least half of it.
+  // A named worker ID is accepted with the least window left, any other one with at least half of the window.
   const room = workerId === undefined ? Math.ceil(window / 2) : leastTicks * layout.tick;
   const lead = leads ? Math.max(0, window - room) : undefined;
   const terms = { layout: layout.fingerprint, continues, lead, window, reuse, limits, shared };

@@ -26,7 +26,10 @@ export interface LeaseEvents {
   };
   /** The wall clock jumped by `by` ms against the monotonic one. */
   "clock.jump": { readonly by: number };
-  /** Among whom the worker IDs are unique, one sentence: see `Registry.scope`. Told to each listener once, where the registry knows. */
+  /**
+   * The programs among which the worker IDs are unique, as one sentence: see `Registry.scope`. Each listener gets it once, if the registry
+   * knows it.
+   */
   scope: { readonly text: string };
   /** The registry may have forgotten writes and grants nothing until the quarantine ends. */
   quarantine: { readonly error: SnowleaseError };
@@ -40,8 +43,8 @@ export interface LeaseFacts extends ClaimedWindow {
 type LeaseListener<Payload> = (payload: Payload) => void;
 
 /**
- * A typed event emitter. Each listener runs in its own microtask: one that makes an ID or closes the lease finds the step that caused
- * the event complete. An error of a listener is uncaught; the others still run.
+ * A typed event emitter. Each listener runs in its own microtask, when the step that caused the event is complete: so it may make an ID or
+ * close the lease. An error of a listener is uncaught; the other listeners still run.
  */
 export class Emitter<Events extends object> {
   readonly #listeners = new Map<keyof Events, Set<LeaseListener<never>>>();

@@ -2,7 +2,7 @@ import { type Clock, monotonic } from "../clock.ts";
 import { isSnowleaseError, SnowleaseError } from "../id/errors.ts";
 
 /**
- * Sends a claim or a renewal. Throws REGISTRY_UNAVAILABLE instead of CLOCK_SKEW where only the wait, which `clock` measures, made the
+ * Sends a claim or a renewal. Throws REGISTRY_UNAVAILABLE instead of CLOCK_SKEW if only the wait, which `clock` measures, made the
  * request's clock too old: the caller may repeat the request with its present clock.
  */
 export async function askInTime<Request extends { readonly clock: number }, Answer>(
@@ -18,7 +18,7 @@ export async function askInTime<Request extends { readonly clock: number }, Answ
   }
 }
 
-/** The error in place of CLOCK_SKEW, where the wait explains the difference. */
+/** The error in place of CLOCK_SKEW, if the wait explains the difference. */
 function lateness(error: unknown, asked: number, waited: number): SnowleaseError | undefined {
   if (!isSnowleaseError(error, "CLOCK_SKEW")) return undefined;
   const { registryClock, maxClockSkew } = error.details;

@@ -91,7 +91,7 @@ export function lostError(
     doubt && `IDs of worker ${workerId} from ${timeText(doubt.from)} to ${timeText(doubt.until)} may exist twice`;
   const check =
     span === undefined ? "" : `; ${span}: look for them with \`snowlease audit --namespace ${namespace} FILE\``;
-  // Such a claim ends behind its window, or by an operator's word. With times in doubt it did not.
+  // Such a claim usually ends after its window, or because an operator ended it. If times are in doubt, it ended earlier.
   const why = doubt !== undefined && (loss === "taken" || loss === "released") ? endedEarly : losses[loss];
   const message = `The lease of worker ${workerId} of namespace \`${namespace}\` is lost: ${why}${check}.`;
   const reason: LossReason = loss === "replaced" ? "forgotten" : loss;

@@ -5,7 +5,7 @@ import type { Layout } from "../id/layout.ts";
 import type { Checkpoint, ClaimedWindow, GrantingStore, Recents, Usage } from "../rule/registry.ts";
 
 /**
- * A worker ID with its window: one immutable object, replaced as a whole, so that an old worker ID never meets a new window.
+ * A worker ID with its window: one immutable object, replaced as a whole, so that an old worker ID is never combined with a new window.
  * `generation` rises with each claim.
  */
 export interface LeaseSnapshot extends ClaimedWindow {
@@ -17,11 +17,14 @@ export interface LeaseSnapshot extends ClaimedWindow {
   readonly since: number;
   /** The window is shared: the holder takes its sequences block by block. */
   readonly shared: boolean;
-  /** The store that granted it, where its replacement can be detected. */
+  /** The store that granted it, if its replacement can be detected. */
   readonly store?: GrantingStore | undefined;
 }
 
-/** Knows which ticks and sequences of a lease were handed out: a generator, or several that share it. A lease has at most one. */
+/**
+ * Knows which ticks and sequences of a lease were handed out, by one generator or by several that share the lease. A lease has at most one
+ * tracker.
+ */
 export interface UsageTracker {
   /** The newest tick handed out in the present claim, and the highest sequence in it. */
   checkpoint(): Checkpoint | undefined;
@@ -43,21 +46,21 @@ export interface LeaseView {
   readonly until: number;
   /** Worker ID and window as one object; undefined while no ID may be made. */
   readonly snapshot: LeaseSnapshot | undefined;
-  /** In how many ms the next renewal is due; 1 where it is under way. */
+  /** In how many ms the next renewal is due; 1 if it is under way. */
   readonly renewsIn: number;
-  /** Why the last renewal or claim failed; undefined where it succeeded, or another thread makes them. */
+  /** Why the last renewal or claim failed; undefined if it succeeded, or if another thread makes them. */
   readonly failure?: SnowleaseError | undefined;
-  /** Why the last request for blocks of a shared window failed, likewise. */
+  /** Why the last request for blocks of a shared window failed; undefined as for `failure`. */
   readonly blocksFailure?: SnowleaseError | undefined;
   attach(tracker: UsageTracker): void;
   /** Calls a listener at each change of window, worker ID or state, and in a quarantine; returns the function that removes it. */
   onChange(listener: () => void): () => void;
   /**
-   * The generator reports that the wall clock went back by `behind` ms, and its reaction. `switch`, reported as long as it lasts: give
-   * up this worker ID. `stop`: give it up, and no other one would help.
+   * The generator reports that the wall clock went back by `behind` ms, and its reaction. `switch`, reported while the rollback lasts: the
+   * lease has to give up this worker ID. `stop`: the same, and no other worker ID would help.
    */
   noteRollback(behind: number, action: LeaseEvents["clock.rollback"]["action"]): void;
-  /** Loses the lease at once where another store has replaced the one that granted it. Costs at most one file system call. */
+  /** Loses the lease at once if another store has replaced the one that granted it. Costs at most one file system call. */
   look(): void;
   close(): Promise<void>;
 }

@@ -14,12 +14,12 @@ import type { BlocksRequest, ClaimKey, Grant, LossReason, Lost, Usage } from "..
 
 export type { LeaseView, LeaseHost, LeaseOptions, LeaseState, UsageTracker, LeaseSnapshot };
 
-/** `inspect` of Node, which comes with each call. */
+/** Node's `inspect`, which each call passes. */
 type Inspect = (value: object, options: object) => string;
 
-/** Between two comparisons of the wall clock with the monotonic one, ms. */
+/** The time between two comparisons of the wall clock with the monotonic one, ms. */
 const watchInterval = 1000;
-/** Between two looks for a replaced store, for programs that make IDs elsewhere, ms. */
+/** The time between two checks for a replaced store, for programs that make IDs elsewhere, ms. */
 const lookInterval = 100;
 /** Pauses between tries to claim while the lease has none, ms. */
 const [shortestPause, longestPause] = [50, 1000];
@@ -28,11 +28,13 @@ const [shortestPause, longestPause] = [50, 1000];
 interface ClaimSecrets {
   readonly token: string;
   readonly turns: HolderTurns;
-  /** Of the registry's last answer. */
+  /** The receipt of the registry's last answer. */
   receipt: string | undefined;
-  /** The wall clock when the last two requests were sent that the registry answered. */
+  /** The wall clock when the last two answered requests were sent. */
   heard: readonly [before: number, last: number];
-  /** The wall clock has jumped ahead: this process may be a copy that was resumed later, and not know what the other one used before. */
+  /**
+   * The wall clock has jumped ahead: this process may be a copy that was resumed later, and may not know what the other copy used before.
+   */
   hasJumped: boolean;
 }
 
@@ -72,7 +74,7 @@ export class Lease implements LeaseView {
   #switching: Promise<void> | undefined;
   #failure: SnowleaseError | undefined;
   #blocksFailure: SnowleaseError | undefined;
-  /** It waits for a clock that was set back too far. */
+  /** Whether the lease waits for a clock that was set back too far. */
   #isEnding = false;
   /** What both clocks showed at the last comparison. */
   #seen: BothClocks;
@@ -85,7 +87,7 @@ export class Lease implements LeaseView {
     this.#options = options;
     this.#snapshot = snapshotOf(claim.grant, 1, claim.since);
     this.#secrets = this.#secretsOf(claim);
-    // After a wait, a renewal tells the registry at once that the open window is in use.
+    // After a wait, a renewal reports at once to the registry that the open window is in use.
     this.#renewAt = claim.hasWaited ? claim.asked : claim.asked + this.#renewAfter(claim.since);
     this.#acquired = this.#acquiredBy(claim.grant);
     this.#seen = bothClocks(host.clock);
@@ -135,7 +137,7 @@ export class Lease implements LeaseView {
     return this.#state === "held" ? this.#snapshot : undefined;
   }
 
-  /** Whether `close()` is over, and with it all that was under way; it may have failed. */
+  /** Whether `close()` has ended, and with it everything that was under way. It may have failed. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -163,8 +165,8 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Adds a listener for an event; returns the function that removes it. A listener for `acquired` is also called at once; one for `scope`
-   * once, after the registry was asked.
+   * Adds a listener for an event; returns the function that removes it. A listener for `acquired` is also called at once. A listener for
+   * `scope` is called once, after the registry's answer.
    */
   on<Name extends keyof LeaseEvents>(name: Name, listener: (event: LeaseEvents[Name]) => void): () => void {
     if (name === "acquired") (listener as (event: LeaseEvents["acquired"]) => void)(this.#acquired);
@@ -172,7 +174,7 @@ export class Lease implements LeaseView {
     return this.#events.on(name, listener);
   }
 
-  /** Asks only where somebody wants to know. Programs can do without it, so they are not told why it is not known. */
+  /** Asks the registry only if a listener wants to know. Programs do not need the scope, so errors are not reported. */
   #onScope(listener: (event: LeaseEvents["scope"]) => void): () => void {
     let isRemoved = false;
     const asked = this.#host.registry.scope?.(this.#options.namespace).catch(() => undefined);
@@ -230,13 +232,13 @@ export class Lease implements LeaseView {
     this.#lose("replaced");
   }
 
-  /** Renews now. False where the renewal failed, was refused for now, or the lease is lost. Concurrent calls share one renewal. */
+  /** Renews now. False if the renewal failed or was refused for now, or if the lease is lost. Concurrent calls share one renewal. */
   renew(): Promise<boolean> {
     this.#renewal ??= this.#renewOnce().finally(() => (this.#renewal = undefined));
     return this.#renewal;
   }
 
-  /** Takes blocks of a shared window; undefined where this claim is over. */
+  /** Takes blocks of a shared window; undefined if this claim is over. */
   async takeBlocks(asked: Omit<BlocksRequest, keyof ClaimKey>): Promise<readonly number[] | undefined> {
     const { namespace, workerId, fence } = this;
     const secrets = this.#secrets;
@@ -266,8 +268,8 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Stops the generator for good, then releases the worker ID with its usage. Rejects where the registry does not answer: the worker
-   * ID then rests until its window has passed.
+   * Stops the generator for good, then releases the worker ID with its usage. Rejects if the registry does not answer: the worker ID then
+   * rests until its window has passed.
    */
   close(): Promise<void> {
     this.#end ??= this.#endAs("closed");
@@ -275,9 +277,9 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Before a snapshot of the process or its machine: stops the generator and gives the worker ID back. No ID is made until `resume`. Does
-   * nothing where no worker ID is held. Rejects where the registry does not answer: the worker ID then rests until its window has passed,
-   * and the lease is suspended all the same.
+   * For a program before a snapshot of the process or its machine: stops the generator and gives the worker ID back. No ID is made until
+   * `resume`. Does nothing if no worker ID is held. Rejects if the registry does not answer: the worker ID then rests until its window has
+   * passed, and the lease is suspended nevertheless.
    */
   async suspend(): Promise<void> {
     if (this.#state === "switching") {
@@ -297,7 +299,7 @@ export class Lease implements LeaseView {
     await this.#suspending;
   }
 
-  /** After `suspend`: claims a worker ID for the same generator. Resolves once it is held, or the lease is lost or closed. */
+  /** After `suspend`: claims a worker ID for the same generator. Resolves when the worker ID is held, or the lease is lost or closed. */
   async resume(): Promise<void> {
     await this.#suspending?.catch(() => undefined);
     if (this.#state === "suspended") this.#switch(false);
@@ -350,7 +352,7 @@ export class Lease implements LeaseView {
     this.#events.emit("released", { ...this.#facts(snapshot), clean: usage !== undefined });
   }
 
-  /** A lease that ends tells of IDs that may exist twice: no other process knows. */
+  /** Reports IDs that may exist twice when the lease ends: no other process knows of them. */
   #noteDoubt(answer: Lost, snapshot: LeaseSnapshot, secrets: ClaimSecrets): void {
     const doubt = doubtOf(answer, secrets, snapshot);
     const { reason = "taken" } = answer;
@@ -370,7 +372,7 @@ export class Lease implements LeaseView {
       await clock.sleep(Math.max(0, Math.min(due, longest)), { signal, keepAlive: false });
       if (signal.aborted) return;
       this.look();
-      // One reading ends this span and begins the next: a jump between two would be in neither.
+      // One reading ends this span and begins the next: a jump between two readings would be in neither span.
       const seen = bothClocks(clock);
       const by = jumpBetween(this.#seen, seen);
       this.#seen = seen;
@@ -440,8 +442,8 @@ export class Lease implements LeaseView {
   }
 
   /**
-   * Gives up the times before this one. A registry in quarantine compared the clock of the request with the windows of other claims that it
-   * had granted meanwhile: these have ended before, whatever the clock shows later.
+   * Gives up the times before `asking`. A registry in quarantine compared the request's clock with the windows of other claims that it had
+   * granted meanwhile. Those windows ended before that clock, whatever the clock shows later.
    */
   #closeBefore(asking: number): void {
     const { from, until, knownFrom } = this.#snapshot;
@@ -453,7 +455,7 @@ export class Lease implements LeaseView {
     const error = lostError(this.#snapshot, this.#options.namespace, loss, doubt);
     const reason = loss === "replaced" ? "forgotten" : loss;
     this.#events.emit("lost", { ...this.#facts(this.#snapshot), error, reason, doubt });
-    // Another store in the place of the old one learns from the give-back that there were windows which it does not know.
+    // A store that replaced the old one learns from the give-back that there were windows that it does not know.
     const givesBack = loss === "replaced";
     if (this.#options.onLost === "switch") return this.#switch(givesBack);
     const [snapshot, used] = [this.#snapshot, this.#tracker?.seal()];
@@ -469,7 +471,7 @@ export class Lease implements LeaseView {
     this.#notify();
   }
 
-  /** Claims another worker ID, for as long as it takes. */
+  /** Claims another worker ID, however long it takes. */
   #switch(giveBack: boolean): void {
     const used = this.#tracker?.seal();
     this.#state = "switching";
@@ -487,7 +489,7 @@ export class Lease implements LeaseView {
     for (let pause = shortestPause; !signal.aborted; pause = Math.min(longestPause, pause * 2)) {
       try {
         const recall = old.until <= this.#host.clock.now() ? undefined : this.#secrets.receipt;
-        // Its users know that it has none now: they wait, or are told until when.
+        // Wait at most `claimTimeout` for the window to open: generators can wait for it, or report when it opens.
         const options = { ...this.#options, openTimeout: undefined };
         const claim = await claimWorkerId(this.#host, options, signal, recall);
         if (signal.aborted) return await giveBackUnused(this.#host, this.#options, claim);
@@ -505,7 +507,7 @@ export class Lease implements LeaseView {
         if (signal.aborted) return;
         const error = asSnowleaseError(cause);
         this.#failure = error;
-        // A program error may be one of a driver, and pass; so may a daemon that lends nothing, in the place of one that did.
+        // A program error may come from a driver, and pass. A daemon that lends nothing may for a time have replaced one that lends.
         const mayPass = error.code === "DEFECT" || error.details["lends"] === false;
         if (!error.retryable && !mayPass) return this.#loseForGood(error);
         const wait = quarantineRetryIn(error, this.#options.window, this.#secrets.token) ?? pause;
@@ -541,10 +543,10 @@ export class Lease implements LeaseView {
 /** The times that another holder may have used, too, as far as registry and holder know. */
 function doubtOf({ reason, doubt }: Lost, { heard }: ClaimSecrets, { until }: LeaseSnapshot): Lost["doubt"] {
   const [before, last] = heard;
-  // Copies that were made while an answer was on its way may both have heard it.
+  // If a copy was made while an answer was on its way, both copies may have received it.
   if (reason === "cloned") return { from: Math.min(before, until), until };
-  // Another claim of the same times came after the last request that the registry answered. Where they end before it, another clock is
-  // behind, or a copy of this process was at work: then nothing more is known.
+  // Another claim of the same times came after the last request that the registry answered. If these times end before that request, another
+  // clock is behind, or a copy of this process was at work: then nothing more is known.
   return doubt && doubt.until > last ? { ...doubt, from: Math.max(doubt.from, last) } : doubt;
 }
 

@@ -2,12 +2,12 @@ import { timeText } from "../id/errors.ts";
 import { isOver } from "./lease-view.ts";
 import type { Lease } from "./lease.ts";
 
-/** The leases of this process that were not closed, and whether their worker IDs rest where nobody gives them back. */
+/** The leases of this process that were not closed, and whether their worker IDs rest if they are not given back. */
 const open = new Map<Lease, boolean>();
 /** The process had nothing left to do, and nothing has run since. */
 let isIdle = false;
 
-/** Closes a lease where the process has nothing left to do, and warns where it ends before that. */
+/** Closes a lease when the process has nothing left to do, and warns if the process ends before that. */
 export function endWithProcess(lease: Lease, rests: boolean): void {
   if (open.size === 0) process.on("beforeExit", closeWhenIdle).on("exit", warnOfOpen);
   open.set(lease, rests);
@@ -23,14 +23,14 @@ export function endWithProcess(lease: Lease, rests: boolean): void {
 }
 
 /**
- * Another listener may begin something now that makes IDs, and the process then goes on, as under AWS Lambda for months: the leases are
- * closed only where the process has nothing to do once more, and nothing has run in between.
+ * Another listener may now begin work that makes IDs. Then the process goes on, under AWS Lambda even for months. So the leases are closed
+ * only when the process has nothing to do once more, and nothing has run in between.
  */
 function closeWhenIdle(): void {
   if (isIdle) closeAll();
   else {
     isIdle = true;
-    // The second one runs only where something else keeps the process alive.
+    // The second `setImmediate` runs only if something else keeps the process alive.
     setImmediate(() => setImmediate(() => (isIdle = false)).unref());
   }
 }
@@ -46,7 +46,7 @@ function closeAll(): void {
   }
 }
 
-/** The process ends now: what is asynchronous does not happen any more, not even `emitWarning`. */
+/** The process ends now: nothing asynchronous happens any more, not even `emitWarning`. */
 function warnOfOpen(): void {
   for (const [lease, rests] of open) {
     const isClosing = isOver(lease.state);

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Turns } from "../rule/registry.ts";
 import { mostSentTurns } from "../rule/turn.ts";
 
-/** The turns of one claim: what its holder sends with each request, so that a copy of the process is found out (rule/turn.ts). */
+/** The turns of one claim. Its holder sends them with each request, so that a copy of the process is detected (rule/turn.ts). */
 export class HolderTurns {
   readonly #draw: () => string;
   #acknowledged: string | undefined;
@@ -20,7 +20,8 @@ export class HolderTurns {
 
   /** For a renewal at the time `wall` of a window that ends at `until`, Unix ms. */
   forRenewal(wall: number, until: number): Turns {
-    // Repeated as it is until an answer comes. But a copy made in between would repeat it, too: so draw once more where this may be one.
+    // The turn is repeated until an answer comes. But a copy of the process that was made in between would repeat it, too. So draw again if
+    // this may be such a copy.
     const isStale = this.#hasJumped || (this.#isFromOpenWindow && wall >= until);
     if (this.#next === undefined || (isStale && this.#sent.length < mostSentTurns)) {
       if (this.#next !== undefined) this.#sent = [...this.#sent, this.#next];
@@ -51,8 +52,8 @@ export class HolderTurns {
 }
 
 /**
- * 32 random hex digits. A machine that was copied while it ran repeats the random bytes of its kernel; the clocks tell the copies apart.
- * `random`: 128 random bits as 32 hex digits.
+ * 32 random hex digits. A machine that was copied while it ran repeats the random bytes of its kernel; the clocks make the digits of the
+ * copies differ. `random`: 128 random bits as 32 hex digits.
  */
 export function freshToken(clock: Clock, random: string): string {
   return createHash("sha256").update(`${random} ${clock.nanos()} ${clock.now()}`).digest("hex").slice(0, 32);

@@ -4,7 +4,7 @@ import type { Layout } from "../id/layout.ts";
 /** A window of 3 ticks contains 2 whole ticks, wherever it begins. */
 export const leastTicks = 3;
 
-/** As few ticks do for the default window, which `maxWindow` may cut: after a renewal, a whole tick is still ahead. */
+/** So few ticks are enough for the default window, which `maxWindow` may shorten: after a renewal, a whole tick is still ahead. */
 export const leastTicksOfDefault = 2;
 
 /** The window of a claim without one, ms: at least 4 ticks, and at most the namespace's `maxWindow`. */
@@ -12,7 +12,10 @@ export function defaultWindow(window: number, layout: Layout, maxWindow: number)
   return Math.min(Math.max(window, 4 * layout.tick), maxWindow);
 }
 
-/** Between two renewals, ms: they tell the registry what it granted, so one that went back in time is found out soon. */
+/**
+ * The longest time between two renewals, ms. Renewals show the registry what it granted, so a registry that went back in time is detected
+ * soon.
+ */
 const longestPause = 40_000;
 
 /** How long after a claim or renewal of a window, ms, the next renewal is due: two can fail before the window closes. */
@@ -30,7 +33,7 @@ export function checkWindowLength(
   const least = ticks * layout.tick;
   if (window < least) throw invalid(name, `to be at least ${least} ms (${ticks} ticks of the layout)`, window);
   const half = (layout.wrap ?? Infinity) / 2;
-  // The wrap of a new ID is found as the one nearest to now.
+  // For a new ID, the wrap that is nearest to now counts.
   if (window >= half) throw invalid(name, `to be less than ${half} ms (half a wrap of the layout's timestamp)`, window);
 }
 

@@ -4,21 +4,21 @@ import type { Receipt } from "./receipt.ts";
 import type { Stored } from "./window.ts";
 
 /*
- * The rule for a store that may have forgotten acknowledged writes: it lost the last ones, was put back to an older copy, or is empty.
- * Once it detects this in its own way or by a holder's receipt, it is in quarantine: it grants and renews nothing until every window has
- * passed that it may have granted. With that begins a new era, in which only the claims of older records count. (Redis repeats this in
- * `sql/redis`.)
+ * The rule for a store that may have forgotten acknowledged writes: it lost the last ones, was put back to an older copy, or is empty. The
+ * store detects this in its own way, or by a holder's receipt. Then it is in quarantine: it grants and renews nothing until every window
+ * that it may have granted has passed. A new era begins with the quarantine. In it, only the claims of older records count, not the usage
+ * that their holders reported. (Redis repeats this in `sql/redis`.)
  */
 
 /** A part of a store's life in which it forgot nothing. */
 export interface Era {
-  /** Its number and random digits, as text: two copies of a store that begin an era at the same moment do not have the same one. */
+  /** A number and random digits, as text: if two copies of a store begin an era at the same moment, their texts differ. */
   readonly era: string;
-  /** The end of the last quarantine, Unix ms; never sinks. 0 where there was none. */
+  /** The end of the last quarantine, Unix ms; it never decreases. 0 if there was none. */
   readonly quarantineEnd: number;
   /**
-   * When grants and renewals go on: `quarantineEnd`, unless an operator ended it earlier. No window of this era begins before it, and
-   * fences of this era are above it.
+   * When grants and renewals go on, Unix ms: `quarantineEnd`, unless an operator ended the quarantine earlier. No window of this era begins
+   * before it, and fences of this era are above it.
    */
   readonly opensAt: number;
 }
@@ -30,7 +30,7 @@ export interface NamespaceState extends Era {
   readonly clock: number;
 }
 
-/** When a namespace opens that is being removed: never. The last time that a `Date` shows, Unix ms. */
+/** `opensAt` of a namespace that is being removed, which never opens: the last time that a `Date` shows, Unix ms. */
 export const neverOpens = 8.64e15;
 
 /** Whether the namespace of this era is being removed: `rule/removal.ts`. */
@@ -38,22 +38,24 @@ export function isSealed({ opensAt }: Pick<Era, "opensAt">): boolean {
   return opensAt === neverOpens;
 }
 
-/** How the digits of an era begin where a namespace of the same name was removed. Then follows until when its windows lasted. */
+/**
+ * The digits of an era begin with this if a namespace of the same name was removed. Then follows the time until which its windows lasted.
+ */
 const removedMark = "de1e7ed";
-/** Hex digits of that time. */
+/** The number of hex digits of that time. */
 const timeDigits = 14;
 const ofRemoved = new RegExp(`^\\d+-${removedMark}([\\da-f]{${timeDigits}})`);
 
 /**
- * Until when the windows lasted of a removed namespace of this name, Unix ms; 0 where there was none. The store has forgotten them, so no window
- * begins before that, whatever an operator confirms later.
+ * The time until which the windows of a removed namespace of this name lasted, Unix ms; 0 if there was none. The store has forgotten these
+ * windows. So no window begins before this time, whatever an operator confirms later.
  */
 export function forgottenUntil(era: string): number {
   const [, time = "0"] = ofRemoved.exec(era) ?? [];
   return Number.parseInt(time, 16);
 }
 
-/** Whether a quarantine is that of a removed namespace, which no operator ends. */
+/** Whether a quarantine is due to a removed namespace. Operators cannot end such a quarantine. */
 export function isOfRemoved({ era, opensAt }: Pick<Era, "era" | "opensAt">): boolean {
   return opensAt <= forgottenUntil(era);
 }
@@ -64,7 +66,7 @@ function eraText(number: number, forgotten: number, digits: string): string {
   return `${number}-${forgotten === 0 ? "" : removedMark + time}${digits}`;
 }
 
-/** The era to note under the name of a sealed namespace that is removed. `mark`: as of another era. */
+/** The era to note under the name of a sealed namespace when it is removed. `mark`: as for any other era. */
 export function removedEra({ era, quarantineEnd }: Era, mark: EraMark): Era {
   const next = eraText(Number.parseInt(era, 10) + 1, quarantineEnd, mark());
   return { era: next, quarantineEnd, opensAt: quarantineEnd };
@@ -79,8 +81,8 @@ export function firstEra(clock: number, mark: EraMark): Era {
 }
 
 /**
- * The era that begins now, in quarantine. `limits`: the assumed ones where the stored ones are unknown. `receipt`: what shows that the store
- * forgot; the larger limits count.
+ * The era that begins now, in quarantine. `limits`: the assumed ones if the stored ones are unknown. `receipt`: proves that the store
+ * forgot something; the larger limits count.
  */
 export function nextEra(
   { era, quarantineEnd, opensAt }: Era,
@@ -93,18 +95,19 @@ export function nextEra(
   const widest = Math.max(maxClockSkew, receipt?.maxClockSkew ?? 0);
   const length = longest + 2 * widest;
   const stays = isSealed({ opensAt });
-  // An operator's word on the quarantines before still stands.
+  // What an operator confirmed about earlier quarantines still holds.
   const opens = Math.max(clock + length, stays ? 0 : opensAt, receipt?.until ?? 0);
   const end = Math.max(opens, quarantineEnd);
-  // Eras rise even if the store forgot the last ones.
+  // The numbers of eras rise even if the store forgot the last eras.
   const number = Math.max(clock, ...[era, receipt?.era ?? "0"].map((each) => Number.parseInt(each, 10) + 1));
   const next = eraText(number, forgottenUntil(era), mark());
   return { era: next, quarantineEnd: end, opensAt: stays ? neverOpens : opens };
 }
 
 /**
- * The era after an operator's word that every window has passed which the store forgot. Windows still begin behind every ms that a
- * holder may have used until now: by a clock that was ahead of the store's, which may be behind now, both as far as tolerated.
+ * The era after an operator confirmed that every forgotten window has passed. Windows still begin after every ms that a holder may have
+ * used until now: the holder's clock may have been ahead of the store's clock, and the store's clock may be behind now, each by the
+ * tolerated skew.
  */
 export function openedEra(state: NamespaceState): Era {
   const { era, quarantineEnd, opensAt, clock, info } = state;
@@ -115,7 +118,7 @@ export function openedEra(state: NamespaceState): Era {
   };
 }
 
-/** When an operator's word opens a namespace at the earliest, Unix ms. */
+/** The earliest time at which an operator can open a namespace, Unix ms. */
 export function earliestOpening(
   era: string,
   clock: number,
@@ -124,14 +127,14 @@ export function earliestOpening(
   return Math.max(forgottenUntil(era), clock + 2 * maxClockSkew + 1);
 }
 
-/** A record as a claim sees it. No holder continues behind a record of an older era. */
+/** A record as a claim sees it. No holder continues after a record of an older era. */
 export function recordIn({ era }: Pick<Era, "era">, record: Stored): Stored {
   return record.era === era ? record : { ...record, clean: false, recents: undefined };
 }
 
 /**
- * The record that a claim stores in place of `before`. Fences of forgotten windows do not come again: they rise by less than one a ms, so
- * the registry's clock was never behind them, and an era opens behind each time that a clock showed before.
+ * The record that a claim stores in place of `before`. A fence of a forgotten window does not come again: fences rise by less than one per
+ * ms, so the registry's clock was never behind them, and an era opens after each time that a clock showed before.
  */
 export function claimIn({ era, opensAt }: Era, record: Stored, before: Stored | undefined): Stored {
   const from = Math.max(record.from, opensAt);
@@ -146,14 +149,17 @@ export function renewalIn({ era, opensAt }: Era, record: Stored): Stored {
   return { ...record, era, from, knownFrom: from, began: record.began ?? record.knownFrom };
 }
 
-/** A holder's checkpoint, unless it used it before the last quarantine: the store may have forgotten the end of that window. */
+/**
+ * A holder's checkpoint; undefined if it is from before the end of the last quarantine: the store may have forgotten the end of that
+ * window.
+ */
 export function checkpointIn(era: Era, checkpoint: Checkpoint | undefined, record: Stored): Checkpoint | undefined {
   return checkpoint !== undefined && isBefore(era, checkpoint.timestamp, record) ? undefined : checkpoint;
 }
 
 /**
- * The usage that a release stores; undefined where the store may have forgotten the end of the holder's window: the claim is from an
- * older era, or the answer of a renewal that raised it to this era was lost.
+ * The usage that a release stores; undefined if the store may have forgotten the end of the holder's window. Then the claim is from an
+ * older era, or the holder did not get the answer to the renewal that raised the claim to this era.
  */
 export function usageIn(era: Era, used: Usage | undefined, record: Stored): Usage | undefined {
   if (used === undefined) return undefined;
@@ -161,7 +167,7 @@ export function usageIn(era: Era, used: Usage | undefined, record: Stored): Usag
   return { ...used, checkpoint: checkpointIn(era, used.checkpoint, record) };
 }
 
-/** Whether a holder from before the last quarantine reports a time before its end. */
+/** Whether a holder from before the last quarantine reports a time before that quarantine's end. */
 function isBefore({ opensAt }: Era, timestamp: number, { fence }: Stored): boolean {
   return fence <= opensAt && timestamp < opensAt;
 }

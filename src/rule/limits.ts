@@ -10,29 +10,29 @@ export interface NamespaceLimits {
 
 /** The present era of a namespace, and its quarantine. */
 export interface EraInfo {
-  /** When grants and renewals go on, Unix ms; absent where no quarantine lasts. */
+  /** When grants and renewals go on, Unix ms; absent if no quarantine lasts. */
   readonly quarantineUntil?: number | undefined;
-  /** The end of the last quarantine as the store set it, Unix ms, even where an operator ended it earlier; absent where there was none. */
+  /** The end of the last quarantine as the store set it, Unix ms, even if an operator ended it earlier; absent if there was none. */
   readonly quarantineEnd?: number | undefined;
-  /** Its name: `EndQuarantineRequest.era`. */
+  /** The era's name: `EndQuarantineRequest.era`. */
   readonly era?: string | undefined;
 }
 
-/** A namespace's id, which changes only where a copy is separated, layout and limits, which never change, and its quarantine. */
+/** A namespace's id, layout, limits and quarantine. The id changes only when a copy is separated. Layout and limits never change. */
 export interface NamespaceInfo extends NamespaceLimits, EraInfo {
-  /** 32 random hex digits, made with the namespace: two stores with the same one are copies, for one use. */
+  /** 32 random hex digits, made with the namespace. Two stores with the same id are copies, for the same use. */
   readonly id?: string | undefined;
   /** Fingerprint of the layout, from the first claim or `init`. */
   readonly layout: string;
 }
 
-/** How long the history keeps a claim after the end of its window, ms; it keeps the last one of each worker ID for good. */
+/** How long the history keeps a claim after the end of its window, ms. It keeps the last claim of each worker ID forever. */
 export const historyKept: number = 30 * 24 * 3_600_000;
 
 /** The limits of a namespace that was created without limits. */
 export const defaultLimits: NamespaceLimits = { maxWindow: 120_000, maxClockSkew: 10_000 };
 
-/** The limits that a registry assumes of a namespace that it may have forgotten. */
+/** The limits that a registry assumes for a namespace that it may have forgotten. */
 export const assumedLimits: NamespaceLimits = { maxWindow: 600_000, maxClockSkew: 10_000 };
 
 /** Refuses a request whose clock is too far from the registry's. @throws SnowleaseError CLOCK_SKEW */

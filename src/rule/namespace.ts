@@ -17,8 +17,8 @@ export async function presentNamespace(
 const ours: readonly WorkerState[] = ["live", "resting", "free", "pinned"];
 
 /**
- * After `init`: refuses `new` where a worker ID of the namespace was used, or a quarantine is recorded. A repeated `init` before the
- * first claim passes, since its first answer may have been lost. @throws SnowleaseError CONFIG_INVALID
+ * After `init`: refuses `new` if a worker ID of the namespace was used, or if a quarantine is recorded. A repeated `init` before the first
+ * claim passes, since its first answer may have been lost. @throws SnowleaseError CONFIG_INVALID
  */
 export async function checkNew(
   registry: Pick<Registry, "workers">,
@@ -34,16 +34,19 @@ export async function checkNew(
 }
 
 /**
- * Refuses `new` where the end of a quarantine is noted, before a namespace is made. `isShown`: it lasts, and operators can look at it.
+ * Refuses `new` before a namespace is made, if the end of a quarantine is noted. `isShown`: the quarantine lasts, and operators can look at
+ * it.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function checkUnnoted(namespace: string, quarantineEnd: number | undefined, isShown: boolean = false): void {
-  // 0: an era without a quarantine, of a namespace that another client is just making.
+  // 0 means an era without a quarantine: another client is just making the namespace.
   if (quarantineEnd === undefined || quarantineEnd === 0) return;
   throw notNew(namespace, `a quarantine of it is recorded, until ${timeText(quarantineEnd)}`, isShown);
 }
 
-/** The refusal of `new` for a namespace. `evidence`: what shows that it is not new. `isShown`: a quarantine that lasts, and that operators can look at. */
+/**
+ * The refusal of `new` for a namespace. `evidence`: shows that it is not new. `isShown`: a quarantine lasts, and operators can look at it.
+ */
 export function notNew(namespace: string, evidence: string, isShown: boolean = false): SnowleaseError {
   const look = isShown ? "run `snowlease quarantine`, which shows how long it lasts and what ends it, or " : "";
   return configInvalid(

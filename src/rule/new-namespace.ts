@@ -26,8 +26,9 @@ export function newNamespace(
 }
 
 /**
- * What a copy stores that is put to another use: `Registry.separate`. Receipts of the original are of another namespace then, so they
- * show a process that asks the wrong store. The quarantine covers a copy that takes the place of its original after all.
+ * What a copy stores when it is separated for another use: `Registry.separate`. Receipts of the original then belong to another namespace,
+ * so they reveal a process that asks the wrong store. The quarantine protects holders if the copy takes the place of its original after
+ * all.
  */
 export function separated(state: NamespaceState): NewNamespace {
   const { info, clock } = state;
@@ -35,7 +36,7 @@ export function separated(state: NamespaceState): NewNamespace {
   return { info: { ...info, id }, era: nextEra(state, clock, info, eraMark), receiptKey };
 }
 
-/** What is drawn at random for a namespace. */
+/** Draws the random values of a namespace. */
 export function namespaceSecrets(): { readonly id: string; readonly receiptKey: string } {
   return { id: digits(16), receiptKey: digits(32) };
 }

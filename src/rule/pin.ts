@@ -13,7 +13,7 @@ export function unusedRecord(workerId: number): Stored {
 const longestReason = 200;
 
 /**
- * Refuses a worker ID above `highest`, the layout's highest one, an empty or unprintable reason, an owner that is no IP address, and a
+ * Refuses a worker ID above `highest`, the layout's highest one, an empty or unprintable reason, an owner that is not an IP address, and a
  * `usedUntil` that is later than the end of any window. `clock`: the registry's, Unix ms. @throws SnowleaseError CONFIG_INVALID
  */
 export function checkPin(
@@ -46,7 +46,7 @@ export function checkPin(
 
 /**
  * The record after a pin.
- * @throws SnowleaseError WORKER_ID_HELD where the owner's usage ends after the begin of a present holder's window.
+ * @throws SnowleaseError WORKER_ID_HELD if the owner's usage ends after the begin of a present holder's window.
  */
 export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | undefined): Stored {
   const { token, holder, from, until } = before;
@@ -62,7 +62,7 @@ export function pinnedRecord(before: Stored, reason: string, owner: PinOwner | u
   return { ...record, until: usedUntil, clean: false, recents: undefined };
 }
 
-/** The record after `unpin`. No holder continues behind an owner that may have used it without a lease. */
+/** The record after `unpin`. No holder continues after an owner, which may have used the worker ID without a lease. */
 export function unpinnedRecord(before: Stored): Stored {
   const record = { ...before, pinned: undefined, owner: undefined };
   if (before.owner === undefined || before.token !== undefined) return record;

@@ -8,14 +8,14 @@ import { claimed, isFree, refusalOf, rollbackOf, type Stored } from "./window.ts
 export interface PoolView {
   byToken(token: string): Stored | undefined;
   byId(workerId: number): Stored | undefined;
-  /** The lowest worker ID of the pool without a record. A store that samples may miss some, unless it has to look everywhere. */
+  /** The lowest worker ID of the pool without a record. A store that samples may miss some, except with `everywhere`. */
   firstUnused(pool: PoolBounds, everywhere?: true): number | undefined;
   /**
-   * Records of the pool that are not pinned, by `until`, the oldest first. A store that samples may miss some, unless it has to look everywhere:
-   * it misses none then, or finds one whose window has passed by each clock that may claim.
+   * Records of the pool that are not pinned, by `until`, the oldest first. A store that samples may miss some. With `everywhere`, it misses
+   * none, or finds one whose window has passed by each clock that may claim.
    */
   oldest(pool: PoolBounds, limit: number, everywhere?: true): readonly Stored[];
-  /** The same, only those whose last holder ran on this host. */
+  /** The same, but only records whose last holder ran on this host. */
   oldestOfHost(pool: PoolBounds, host: string, limit: number): readonly Stored[];
   /** Records of the pool that are pinned for this address, by `until`, the oldest first. */
   pinnedFor(pool: PoolBounds, ip: string, limit: number): readonly Stored[];
@@ -23,7 +23,7 @@ export interface PoolView {
   newestOfHost(pool: PoolBounds, host: string): Stored | undefined;
 }
 
-/** The order of the oldest: by the ends of their windows, then by worker ID. */
+/** The order of the oldest records: by the end of the window, then by worker ID. */
 export function byAge(a: Pick<Stored, "until" | "workerId">, b: Pick<Stored, "until" | "workerId">): number {
   return a.until - b.until || a.workerId - b.workerId;
 }
@@ -31,13 +31,16 @@ export function byAge(a: Pick<Stored, "until" | "workerId">, b: Pick<Stored, "un
 /** The answer to a claim, and the record to store with it. */
 export interface Decision {
   readonly answer: Grant | Refusal | Lost;
-  /** The record to store; absent where nothing changes. */
+  /** The record to store; absent if nothing changes. */
   readonly store?: Stored | undefined;
-  /** The record that it replaces; of a claim that was granted before, its own; the one that stands in its way. */
+  /** The record that `store` replaces. For a repeated claim: its own record. For a refusal: the record that prevents the grant. */
   readonly before?: Stored | undefined;
 }
 
-/** How many entries of an index a claim reads: after a clock was set back, a later one may be continued although the first is not free. */
+/**
+ * How many entries of an index a claim reads. After a clock was set back, a claim may be able to continue a later entry although the first
+ * one is not free.
+ */
 export const look = 8;
 
 /** A read of a `PoolView`: the name of the method, then its arguments. */
@@ -77,10 +80,10 @@ function preferredIn(pool: PoolBounds, { preferred = [] }: Pick<ClaimRequest, "p
 }
 
 /**
- * Decides a claim: the wanted worker ID; or one that is pinned for this host, a preferred one, one that this host used before, one never
- * used, the one whose window ended longest ago. It yields the reads that its next step makes, and takes the view that answers them. `view`:
- * answers those of `claimReads`. `samples`: the store looks at a part of a large pool at first; before the claim calls it exhausted, it asks
- * for all of it.
+ * Decides a claim. If the claim names a worker ID, only that one counts. Otherwise the order is: a worker ID that is pinned for this host,
+ * a preferred one, one that this host used before, one that was never used, the one whose window ended longest ago. The generator yields
+ * the reads of its next step, and takes the view that answers them. `view`: answers the reads of `claimReads`. `samples`: the store first
+ * looks at a part of a large pool; before the claim reports the pool as exhausted, it asks for all of it.
  */
 export function* claimFrom(
   view: PoolView,
@@ -98,7 +101,7 @@ export function* claimFrom(
     return { answer: grantOf(state, store, rollback), store, before };
   };
 
-  // The claim was granted before, and is asked again.
+  // The claim was granted before, and is repeated.
   const repeated = view.byToken(token);
   if (repeated !== undefined) return { answer: repeatedAnswer(repeated, state), before: repeated };
 
@@ -146,7 +149,7 @@ export function* claimFrom(
 function repeatedAnswer(record: Stored, state: NamespaceState): Grant | Lost {
   // The registry may have forgotten how far that window reached.
   if (record.era !== state.era) return { outcome: "lost", reason: "forgotten" };
-  // The process that made the claim has its window and has renewed it: this one is a copy of it.
+  // The process that made the claim has its window, and has renewed it: the sender is a copy of that process.
   if (record.turn !== undefined) return { outcome: "lost", reason: "cloned" };
   return grantOf(state, record);
 }

@@ -30,7 +30,7 @@ export function eraInfoOf({ clock, era, quarantineEnd, opensAt }: Era & { readon
 
 /** When to ask again for a namespace that is being removed, ms. */
 const removalTime = 1000;
-/** No quarantine lasts longer by right clocks, ms. */
+/** With right clocks, no quarantine lasts longer, ms. */
 const longestUsual = 3_600_000;
 
 /** The refusal of a request in a quarantine. `title`: of the store. */
@@ -50,9 +50,7 @@ export function quarantineError(title: string, refusal: Omit<InQuarantine, "outc
   return new SnowleaseError("QUARANTINE", message, { namespace, era, retryAfterMs, until: opensAt });
 }
 
-/**
- * Refuses to add to a namespace that is being removed: its last use was read. @throws SnowleaseError QUARANTINE
- */
+/** Refuses to add to a namespace that is being removed: the removal has read its last use already. @throws SnowleaseError QUARANTINE */
 export function checkUnsealed(state: NamespaceState, namespace: string, title: string): void {
   if (isSealed(state)) throw sealedError(title, { namespace, ...state, maxClockSkew: state.info.maxClockSkew });
 }
@@ -78,12 +76,12 @@ export function waysOut(refusal: Wait & Pick<InQuarantine, "namespace" | "era">,
   return `${wait}; or, if each process that got a worker ID of this namespace here before has stopped${never}, run \`${endCommand(namespace, era)}\`.`;
 }
 
-/** Whether an operator's word makes a wait shorter: see `openedEra`. It does so once. */
+/** Whether an operator can make a wait shorter, see `openedEra`. This works once. */
 export function canBeShortened({ clock, era = "", opensAt, maxClockSkew }: Wait): boolean {
   return !isSealed({ opensAt }) && opensAt > earliestOpening(era, clock, { maxClockSkew });
 }
 
-/** Refuses to end a quarantine that no operator ends. @throws SnowleaseError CONFIG_INVALID */
+/** Refuses to end a quarantine that operators cannot end. @throws SnowleaseError CONFIG_INVALID */
 export function checkEndable(namespace: string, era: Pick<Era, "era" | "opensAt">): void {
   if (!isSealed(era) && !isOfRemoved(era)) return;
   const why = isSealed(era)
@@ -92,7 +90,7 @@ export function checkEndable(namespace: string, era: Pick<Era, "era" | "opensAt"
   throw configInvalid(`The quarantine of namespace \`${namespace}\` cannot be ended, since it ${why}.`);
 }
 
-/** The command that ends a quarantine early. `registry`: how it names the registry; empty where it finds it by itself. */
+/** The command that ends a quarantine early. `registry`: the words that name the registry; empty if the command finds it without them. */
 export function endCommand(namespace: string, era: string, registry?: string): string {
   return operatorsCommand("quarantine end", namespace, era, registry);
 }
@@ -107,7 +105,7 @@ function operatorsCommand(name: string, namespace: string, era: string, registry
   return [`snowlease ${name}`, ...words.filter((word) => word !== "")].join(" ");
 }
 
-/** The answer of a verdict, or the error to throw in its place: not before the era that the verdict begins is stored. */
+/** The answer of a verdict, or the error to throw instead. The caller throws it only after it stored the era that the verdict begins. */
 export function answerOrError<Answer extends { readonly outcome: string }>(
   title: string,
   answer: Answer | InQuarantine,
@@ -122,8 +120,8 @@ export function checkQuarantine(state: NamespaceState, namespace: string, title:
 }
 
 /**
- * The answer, or the error to throw, to a holder that renews in a namespace that does not exist. Once every window has passed that may
- * have been granted in it, the holder may claim anew.
+ * The answer, or the error to throw, to a holder that renews in a namespace that does not exist. After every window that may have been
+ * granted in it has passed, the holder may claim again.
  */
 export function unknownNamespace(
   title: string,
@@ -140,7 +138,7 @@ export function lostNamespace({ receipt }: ReleaseRequest): Lost {
   return readReceipt(receipt) === undefined ? { outcome: "lost" } : { outcome: "lost", reason: "forgotten" };
 }
 
-/** The refusal of a request in a namespace that a receipt proves and that does not exist. `clock`: of the request, Unix ms. */
+/** The refusal of a request in a namespace that does not exist, although a receipt proves that it did. `clock`: of the request, Unix ms. */
 export function forgottenNamespace(title: string, namespace: string, receipt: Receipt, clock: number): SnowleaseError {
   const until = passedAt(receipt);
   return new SnowleaseError(

@@ -2,8 +2,8 @@ import type { NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { Stored } from "./window.ts";
 
 /*
- * A registry cannot know that it is an older copy of itself. Its holders can: each has a receipt of the last answer to it, which a
- * registry that forgot nothing could not have lost.
+ * A registry cannot know that it is an older copy of itself, but its holders can. Each holder has a receipt of the registry's last answer
+ * to it. A registry that forgot nothing still has what the receipt proves.
  */
 
 /** What a registry stored with a grant or a renewal. A later request sends it back. */
@@ -44,7 +44,7 @@ export function receiptOf(
   return `${version}.${id}.${era}.${workerId}.${fence}.${token}.${renewals}.${until}.${maxWindow}.${maxClockSkew}`;
 }
 
-/** Reads a receipt. Undefined for any other text: it proves nothing, and a request without a receipt is judged by the rest of it. */
+/** Reads a receipt. Undefined for any other text, which proves nothing: the request then counts as one without a receipt. */
 export function readReceipt(text: string | undefined): Receipt | undefined {
   const [, namespaceId, era, workerId, fence, token, renewals, until, maxWindow, maxClockSkew] =
     pattern.exec(text ?? "") ?? [];
@@ -63,13 +63,13 @@ export function readReceipt(text: string | undefined): Receipt | undefined {
   return isPossible(receipt) ? receipt : undefined;
 }
 
-/** The namespace's id in a receipt that a registry wrote, without reading the rest. Anything for another text. */
+/** The namespace's id in a receipt that a registry wrote, without reading the rest. For any other text, the result means nothing. */
 export function namespaceIdIn(receipt: string): string {
   const begin = version.length + 1;
   return receipt.slice(begin, receipt.indexOf(".", begin));
 }
 
-/** A clock that showed later times was wrong: fences and windows behind them would be no exact numbers. */
+/** A clock that showed later times was wrong: fences and windows after them would not be exact numbers. */
 function isPossible({ era, workerId, fence, renewals, until, maxWindow, maxClockSkew }: Receipt): boolean {
   if (until > lastTime || Number.parseInt(era, 10) > lastTime) return false;
   if (maxWindow > longestLimit || maxClockSkew > longestLimit) return false;
@@ -101,8 +101,9 @@ function isLaterEra(era: string, present: string): boolean {
 }
 
 /**
- * Whether such evidence begins a quarantine. Any other one is of an earlier era: the window that the registry forgot ends within the
- * quarantine with which the present era began, and where an operator ended that early, it had passed by the operator's word.
+ * Whether a receipt that the registry forgot begins a quarantine. If not, the receipt is from an earlier era, and the forgotten window ends
+ * within the quarantine with which the present era began. If an operator ended that quarantine early, the operator confirmed that the
+ * window had passed.
  */
 export function isUncovered(
   receipt: Receipt,

@@ -2,12 +2,13 @@ import type { EraInfo, NamespaceInfo, NamespaceLimits } from "./limits.ts";
 import type { PoolBounds } from "../id/pool-bounds.ts";
 
 /*
- * The port that every store implements; `snowlease/conformance` checks each promise. All times are Unix ms.
+ * The port that every store implements. `snowlease/conformance` checks each promise. All times are in Unix ms.
  *
- * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it sends again what is
- * known to have had no effect, and what has the same effect twice: a claim, a renewal, a release, a pin. It throws a SnowleaseError: REGISTRY_UNAVAILABLE where the operation may have taken
- * effect, any other code where nothing was changed. Safety rests on three promises: `until` is on durable storage before an answer
- * contains it, only `release` by the holder lowers it, and a claim never opens a window before it.
+ * A registry owns its connection, exposes no driver type and parses what it reads. Within its operation timeout it repeats requests that
+ * certainly had no effect, and requests that have the same effect when they are repeated: claims, renewals, releases and pins. It throws a
+ * SnowleaseError: REGISTRY_UNAVAILABLE if the operation may have taken effect, any other code if nothing was changed. Safety rests on three
+ * promises: `until` is on durable storage before an answer contains it, only `release` by the holder lowers it, and a claim never opens a
+ * window before it.
  */
 
 /** Decides durably which holder may use a worker ID, and for which span of embedded time. */
@@ -16,37 +17,38 @@ export interface Registry {
   readonly kind: string;
 
   /**
-   * Creates a namespace, or checks an existing one: LAYOUT_MISMATCH for another layout, CONFIG_INVALID for other limits, or for
-   * `new` where a worker ID in it was used, or without `separate` where one of its name is elsewhere. Repeatable. A store that may have forgotten it creates it in quarantine, unless `new`.
+   * Creates a namespace, or checks an existing one. LAYOUT_MISMATCH for another layout. CONFIG_INVALID for other limits; with `new`, if a
+   * worker ID of the namespace was used; without `separate`, if a namespace of this name exists elsewhere. Repeatable. A store that may
+   * have forgotten the namespace creates it in quarantine, unless the request has `new`.
    */
   init(request: InitRequest): Promise<NamespaceInfo>;
 
-  /** The layout and limits of a namespace; undefined where it does not exist. */
+  /** The layout and limits of a namespace; undefined if it does not exist. */
   describe(namespace: string): Promise<NamespaceInfo | undefined>;
 
   /**
-   * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim repeated with its token gets the same
-   * grant until the first renewal; it is lost after that, and after a quarantine. Creates a missing namespace. Throws QUARANTINE,
-   * whatever else is wrong with a claim in a namespace that exists; CLOCK_SKEW, LAYOUT_MISMATCH, CONFIG_INVALID.
+   * One atomic step: picks a free worker ID, raises its fence, stores token and window. A claim that is repeated with its token gets the
+   * same grant until the first renewal. After that, and after a quarantine, the answer is `lost`. Creates a missing namespace. Throws
+   * CLOCK_SKEW, LAYOUT_MISMATCH, CONFIG_INVALID and QUARANTINE, which in an existing namespace comes before the other errors.
    */
   claim(request: ClaimRequest): Promise<Grant | Refusal | Lost>;
 
   /**
-   * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint, also after `until`, as long as no
+   * Compare-and-set on (worker ID, fence, token, not released): raises `until` and the checkpoint. This also works after `until`, if no
    * other holder has claimed the worker ID and it is the sender's turn. A receipt that proves that the registry forgot something begins a
-   * quarantine. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint or a turn that does not move on.
+   * quarantine. Throws CLOCK_SKEW, QUARANTINE, and CONFIG_INVALID for an impossible checkpoint or a `nextTurn` that equals `turn`.
    */
   renew(request: RenewRequest): Promise<Renewal | Lost>;
 
   /**
-   * Ends the claim and stores the usage, in one step. A repeated release answers "released" and changes nothing. CONFIG_INVALID
-   * for a `used.until` outside the window or before a checkpoint, or for recents that begin before the holder's knowledge.
+   * Ends the claim and stores the usage, in one step. A repeated release answers "released" and changes nothing. CONFIG_INVALID for a
+   * `used.until` outside the window or before a checkpoint, or for recents that begin before `knownFrom`.
    */
   release(request: ReleaseRequest): Promise<Released | Lost>;
 
   /**
-   * Takes blocks of a shared window (`Grant.shared`): sequences that only the asking process may use from then on. A lost answer
-   * costs its blocks. Present only where a holder lends its lease to other processes.
+   * Takes blocks of a shared window (`Grant.shared`): sequences that only the asking process may use from then on. The blocks of a lost
+   * answer stay unused. Present only if a holder lends its lease to other processes.
    */
   takeBlocks?(request: BlocksRequest): Promise<BlocksTaken | Lost>;
 
@@ -59,26 +61,26 @@ export interface Registry {
   /** The claims of a worker ID, oldest first. The row of the present holder has its present window. */
   history(namespace: string, workerId: number, range?: HistoryRange): Promise<readonly HistoryRow[]>;
 
-  /** An operator ends a claim. Its window stays closed, and no holder continues behind it. */
+  /** Ends a claim for an operator. Its window stays closed, and no holder continues after it. */
   forceRelease(request: ForceReleaseRequest): Promise<ForceReleased>;
 
   /**
-   * Takes a worker ID out of the pool, or reserves it for its owner. A present holder keeps it. A second pin replaces reason and
-   * owner. NOT_FOUND for an unknown namespace; for an owner's `usedUntil`, CONFIG_INVALID where it is too far ahead, WORKER_ID_HELD
-   * where it is after the begin of a present holder's window.
+   * Takes a worker ID out of the pool, or reserves it for its owner. A present holder keeps it. A second pin replaces reason and owner.
+   * NOT_FOUND for an unknown namespace. CONFIG_INVALID if the owner's `usedUntil` is too far ahead, WORKER_ID_HELD if it is after the begin
+   * of a present holder's window.
    */
   pin(namespace: string, workerId: number, reason: string, owner?: PinOwner): Promise<void>;
 
-  /** Puts a pinned worker ID back into the pool; deletes the record of one that was never claimed. False where it was not pinned. */
+  /** Puts a pinned worker ID back into the pool, and deletes its record if it was never claimed. False if it was not pinned. */
   unpin(namespace: string, workerId: number): Promise<boolean>;
 
   /**
-   * Pins several worker IDs, at most 64 and each once. Where it throws, some may be pinned; repeat it. Absent where the store has no
-   * faster way than one by one.
+   * Pins several worker IDs, at most 64 and each once. After an error, some may be pinned: repeat the call. Absent if the store cannot do
+   * this faster than one by one.
    */
   pinAll?(namespace: string, pins: readonly Pin[]): Promise<void>;
 
-  /** Unpins several, at most 64 and each once; returns those that were pinned. Where it throws, some may be unpinned. */
+  /** Unpins several worker IDs, at most 64 and each once. Returns the ones that were pinned. After an error, some may be unpinned. */
   unpinAll?(namespace: string, workerIds: readonly number[]): Promise<readonly number[]>;
 
   /**
@@ -88,61 +90,61 @@ export interface Registry {
   prune(namespace: string, before: number): Promise<number>;
 
   /**
-   * An operator confirms that every window has passed which the store forgot: grants and renewals go on. CONFIG_INVALID for another era
-   * than the present one, and for a quarantine that covers a removed namespace; NOT_FOUND for an unknown namespace of which no quarantine is
-   * noted. Nothing changes where no quarantine lasts. Absent where a store has none.
+   * Ends a quarantine after an operator confirmed that every forgotten window has passed. Grants and renewals go on. CONFIG_INVALID for
+   * another era than the present one, and for a quarantine that covers a removed namespace; NOT_FOUND for an unknown namespace without a
+   * noted quarantine. Changes nothing if no quarantine lasts. Absent if the store has no quarantines.
    */
   endQuarantine?(request: EndQuarantineRequest): Promise<EraInfo>;
 
   /**
-   * An operator confirms that this store is a copy which is put to another use than the original: the namespace gets an id and a receipt
-   * key of its own, in a new era that begins in quarantine. Records stay. CONFIG_INVALID for another era than the present one, NOT_FOUND
-   * for an unknown namespace. Absent where an operator has to ask the store itself.
+   * Separates a copy of a store from its original, after an operator confirmed that the copy is for another use. The namespace gets its own
+   * id and receipt key, in a new era that begins in quarantine. Records stay. CONFIG_INVALID for another era than the present one,
+   * NOT_FOUND for an unknown namespace. Absent if an operator has to ask the store itself.
    */
   separate?(request: SeparateRequest): Promise<NamespaceInfo>;
 
   /**
-   * An operator removes a namespace, with its records and its history. A note of its name stays: a namespace that is made there later begins
-   * in quarantine, behind every window that was granted in this one. A holder that it has learns that its lease is over. Where it throws,
-   * the namespace may grant nothing any more: repeat it. CONFIG_INVALID for another era, NOT_FOUND for an unknown namespace. Absent where a
-   * registry cannot.
+   * Removes a namespace for an operator, with its records and its history. A note under its name stays: a later namespace of this name
+   * begins in quarantine, after every window that this one granted. Present holders learn that their leases are over. After an error, the
+   * namespace may grant nothing any more: repeat the call. CONFIG_INVALID for another era, NOT_FOUND for an unknown namespace. Absent if
+   * the registry cannot do this.
    */
   remove?(request: RemoveRequest): Promise<void>;
 
   /**
-   * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent where the registry's receipts
-   * are signed already, or it has none.
+   * The key with which a daemon signs receipts; undefined for an unknown namespace. No API shows it. Absent if the registry's receipts are
+   * signed already, or if it has no receipts.
    */
   receiptKey?(namespace: string): Promise<string | undefined>;
 
   /**
-   * An operator confirms the registry's clock after CLOCK_SKEW refused a step ahead. Stores a note. `by`: its distance from the last
-   * accepted clock, ms. Absent where the store does not detect such steps.
+   * Accepts the registry's clock for an operator, after CLOCK_SKEW refused a step ahead. Stores a note. `by`: how far the clock is from the
+   * last accepted one, ms. Absent if the store does not detect such steps.
    */
   acceptClock?(): Promise<{ readonly by: number }>;
 
-  /** Reads the whole store: REGISTRY_UNAVAILABLE where it is damaged. Absent where the store checks itself. */
+  /** Reads the whole store. REGISTRY_UNAVAILABLE if it is damaged. Absent if the store checks itself. */
   verify?(): Promise<void>;
 
   /**
-   * Writes what a claim writes and rolls it back, unseen by others: FORBIDDEN where this user may only read. Absent where `ping`
+   * Writes what a claim writes, and rolls it back: other clients do not see it. FORBIDDEN if this user may only read. Absent if `ping`
    * proves the same. @throws SnowleaseError SCHEMA_INCOMPATIBLE, NOT_FOUND for an unknown namespace.
    */
   rehearse?(namespace: string): Promise<void>;
 
-  /** One round trip that tests reading and, where that is possible without a namespace, writing. */
+  /** One round trip that tests reading, and also writing if that is possible without a namespace. */
   ping(): Promise<Pong>;
 
   /**
-   * Among whom the worker IDs of a namespace are unique, also of one that does not exist yet, as a phrase: "all who use schema public of
-   * database app on PostgreSQL db1:5432". One URL may lead two programs to two registries, by user, working folder or home: this tells
-   * them apart. Absent where a registry does not know.
+   * The programs among which the worker IDs of a namespace are unique, as a phrase: "all who use schema public of database app on
+   * PostgreSQL db1:5432". Also for a namespace that does not exist yet. One URL may lead two programs to two registries, because of user,
+   * working folder or home. The two phrases then differ. Absent if the registry does not know.
    */
   scope?(namespace: string): Promise<string>;
 
   /**
-   * Where the same login sees other namespaces of this name, as phrases such as "schema app": programs that were led there get the same
-   * worker IDs. Absent where a registry cannot look.
+   * The other places in which the same login sees namespaces of this name, as phrases such as "schema app". Programs that use those get the
+   * same worker IDs. Absent if the registry cannot look.
    */
   elsewhere?(namespace: string): Promise<readonly string[]>;
 
@@ -150,13 +152,13 @@ export interface Registry {
   close(): Promise<void>;
 }
 
-/** A namespace to create. Limits that are left out are not compared with an existing namespace's. */
+/** A namespace to create. `init` compares only the limits that are given with those of an existing namespace. */
 export interface InitRequest extends Partial<NamespaceLimits> {
   readonly namespace: string;
   readonly layout: string;
   /** An operator confirms that this namespace is new: no worker ID of it was ever used. Default false. */
   readonly new?: boolean | undefined;
-  /** An operator confirms that the IDs of this namespace never meet those of one of its name in `elsewhere`. Default false. */
+  /** An operator confirms that the IDs of this namespace never meet those of a namespace in `Registry.elsewhere`. Default false. */
   readonly separate?: boolean | undefined;
 }
 
@@ -170,7 +172,7 @@ export interface EndQuarantineRequest {
 /** An operator's request to separate a copy from its original. */
 export interface SeparateRequest {
   readonly namespace: string;
-  /** `NamespaceInfo.era`, so that a repeated request separates nothing again. */
+  /** `NamespaceInfo.era`, so that a repeated request does not separate the copy again. */
   readonly era: string;
 }
 
@@ -211,15 +213,15 @@ export interface ClaimRequest {
   readonly layout: string;
   /** `never`: only a worker ID that was never used. Default `any`. */
   readonly reuse?: "any" | "never" | undefined;
-  /** Whether this holder can continue behind the recents of the holder before. Default true. */
+  /** Whether this holder can continue after the recents of the holder before. Default true. */
   readonly continues?: boolean | undefined;
   /** How far ahead of this holder's clock a released window may end, ms: the holder can lead the clock by as much. Default 0. */
   readonly lead?: number | undefined;
   /** Limits for a namespace that this claim creates. */
   readonly limits?: Partial<NamespaceLimits> | undefined;
-  /** Asks a process that lends its lease for a share of that. Other registries grant a worker ID as ever. Default false. */
+  /** Asks for a share of a lent lease. A registry that lends no lease grants a worker ID as usual. Default false. */
   readonly shared?: boolean | undefined;
-  /** The newest receipt that the claimer remembers of a lease that was not given back: the registry may have forgotten that one. */
+  /** The newest receipt of a lease that the claimer did not give back: the registry may have forgotten that lease. */
   readonly recall?: string | undefined;
 }
 
@@ -239,14 +241,14 @@ export interface Recents {
 }
 
 /**
- * The owner of a pinned worker ID: a host that uses it without a lease. A claim from this address gets it first, unless it wants a
- * certain one or says `reuse: "never"`; the pin stays. Such a window begins `maxClockSkew` after the registry's clock and continues
- * nothing: the host may have used the worker ID until a moment ago.
+ * The owner of a pinned worker ID: a host that uses it without a lease. A claim from this address gets it first, unless the claim names a
+ * worker ID or has `reuse: "never"`. The pin stays. The window of such a claim begins `maxClockSkew` after the registry's clock, and
+ * continues no earlier window: the host may have used the worker ID until a moment ago.
  */
 export interface PinOwner {
   /** IPv4 or IPv6, as written in a holder's label. */
   readonly ip: string;
-  /** The worker ID was used until then: no window begins before it, Unix ms. Default 0. */
+  /** Until when the owner used the worker ID, Unix ms: no window begins earlier. Default 0. */
   readonly usedUntil?: number | undefined;
 }
 
@@ -265,27 +267,30 @@ export interface Grant extends ClaimedWindow {
   readonly outcome: "granted";
   /** The registry's clock when it decided. */
   readonly clock: number;
-  /** Present: this holder, and no other, may also use [recents.from, from), above the listed sequences. */
+  /** If present, this holder alone may also use [recents.from, from), above the listed sequences. */
   readonly recents?: Recents | undefined;
   /** How far the holder's clock is behind the last clock that this registry saw of its host, ms. */
   readonly rollback?: number | undefined;
   /** The window is shared: the holder may use only blocks that it got from `takeBlocks`. */
   readonly shared?: boolean | undefined;
-  /** The store that granted this, where a holder can detect its replacement. Never leaves this machine. */
+  /** The store that granted this, if a holder can detect its replacement. Never leaves this machine. */
   readonly store?: GrantingStore | undefined;
-  /** Opaque to a holder, which sends the newest one with its next request: it proves what the registry stored. */
+  /** Opaque to the holder. The holder sends the newest receipt with its next request. The receipt proves what the registry stored. */
   readonly receipt?: string | undefined;
 }
 
 /** The store that granted a window. */
 export interface GrantingStore {
-  /** Whether another store has replaced it, which knows none of its grants. Read in each ms in which IDs are made: fast, never throws. */
+  /**
+   * Whether another store, which knows none of its grants, has replaced it. Generators read this in each ms in which they make IDs, so it
+   * has to be fast. Never throws.
+   */
   readonly isReplaced: boolean;
 }
 
 /** A claim that cannot be granted now. `clock` is the registry's. */
 export type Refusal = { readonly clock: number } &
-  /** No worker ID of the pool is free. `freeAt`: when the first may be, absent where none will. */
+  /** No worker ID of the pool is free. `freeAt`: when the first may become free; absent if none will. */
   (
     | { readonly outcome: "exhausted"; readonly pool: PoolBounds; readonly freeAt?: number | undefined }
     /** Another holder has the wanted worker ID, or it rests until its last window has passed. */
@@ -296,12 +301,12 @@ export type Refusal = { readonly clock: number } &
         readonly holder: HolderLabel;
         readonly since: number;
         readonly freeAt: number;
-        /** The holder has it from another registry file of this host than `file`, as the user with this ID. */
+        /** The holder runs as the user `uid`, and has the worker ID from another registry file of this host than `file`. */
         readonly elsewhere?: { readonly uid: number; readonly file: string } | undefined;
       }
     /** The wanted worker ID was used at times after the holder's clock: that clock was set back. */
     | { readonly outcome: "rollback"; readonly workerId: number; readonly behind: number; readonly freeAt: number }
-    /** A program without a window uses the wanted worker ID: nothing tells when it comes free. */
+    /** A program without a window uses the wanted worker ID: nothing says when it comes free. */
     | { readonly outcome: "foreign"; readonly workerId: number; readonly holder: HolderLabel }
     | { readonly outcome: "pinned"; readonly workerId: number; readonly reason: string }
   );
@@ -320,7 +325,7 @@ export interface ClaimKey {
   readonly token: string;
 }
 
-/** The turns that a holder sends. A holder that sends none cannot touch a record that has one. */
+/** The turns that a holder sends. A holder that sends none cannot change a record that has a turn. */
 export interface Turns {
   /** The turn that the registry acknowledged last; absent before the first renewal. */
   readonly turn?: string | undefined;
@@ -345,7 +350,7 @@ export interface Renewal {
   readonly from: number;
   readonly until: number;
   readonly clock: number;
-  /** The stored turn: the holder's next renewal names it. Absent where the registry has no turns. */
+  /** The stored turn: the holder's next renewal names it. Absent if the registry has no turns. */
   readonly turn?: string | undefined;
   /** As in a grant. */
   readonly receipt?: string | undefined;
@@ -356,13 +361,13 @@ export interface BlocksRequest extends ClaimKey, Turns {
   /** The first span. */
   readonly first: number;
   readonly spans: number;
-  /** How many blocks of each. */
+  /** How many blocks of each span. */
   readonly blocks: number;
-  /** How many blocks of them the process has already; processes without any go first. */
+  /** How many blocks of each span the process has already. Processes without blocks go first. */
   readonly held: number;
 }
 
-/** The blocks of each requested span, as bits; 0 where none were left. */
+/** The blocks of each requested span, as bits; 0 if none were left. */
 export interface BlocksTaken {
   readonly outcome: "taken";
   readonly blocks: readonly number[];
@@ -373,7 +378,7 @@ export interface Lost {
   readonly outcome: "lost";
   /** Default `taken`. */
   readonly reason?: LossReason | undefined;
-  /** Other claims may have used these times, too, Unix ms. Absent where the registry knows of none. */
+  /** Other claims may have used these times, too, Unix ms. Absent if the registry knows of no such claims. */
   readonly doubt?: { readonly from: number; readonly until: number } | undefined;
 }
 
@@ -391,7 +396,7 @@ export interface ReleaseRequest extends ClaimKey, Turns {
   readonly clock: number;
   /** Of the last answer to this claim. */
   readonly receipt?: string | undefined;
-  /** What was handed out, emitted or not. Left out where the holder does not know it: `until` then stays. */
+  /** What the holder handed out, even if no ID was made of it. Left out if the holder does not know it: `until` then stays. */
   readonly used?: Usage | undefined;
 }
 
@@ -400,7 +405,7 @@ export interface Usage {
   /** max(from, end of the highest tick handed out): the window closes here. */
   readonly until: number;
   readonly checkpoint?: Checkpoint | undefined;
-  /** Inherited and own recents, merged. Left out: no holder can continue behind this one. */
+  /** Inherited and own recents, merged. Left out: no holder can continue after this one. */
   readonly recents?: Recents | undefined;
 }
 
@@ -417,11 +422,11 @@ export interface WorkerRecord extends ClaimedWindow {
   readonly state: WorkerState;
   /** The holder's clock at the last write. */
   readonly seenClock: number;
-  /** Released by a holder that told what it used. */
+  /** Released by a holder that reported what it used. */
   readonly clean: boolean;
   readonly recents?: Recents | undefined;
   readonly checkpoint?: Checkpoint | undefined;
-  /** The present or last holder; absent, like `claimedAt`, where it was pinned and never used. */
+  /** The present or last holder; absent, like `claimedAt`, if the worker ID was pinned and never used. */
   readonly holder?: HolderLabel | undefined;
   readonly claimedAt?: number | undefined;
   readonly releasedAt?: number | undefined;
@@ -429,7 +434,7 @@ export interface WorkerRecord extends ClaimedWindow {
   readonly pinned?: string | undefined;
   /** The address of the host for which it is pinned. */
   readonly owner?: string | undefined;
-  /** True where a free worker ID looks taken to Java processes of westid: its `use` key or row still exists. */
+  /** True if a free worker ID looks taken to Java processes of westid: its `use` key or row still exists. */
   readonly marked?: boolean | undefined;
 }
 
@@ -452,7 +457,7 @@ export interface HistoryRange {
 
 /** One claim in the history of a worker ID. */
 export interface HistoryRow extends ClaimedWindow {
-  /** Where the part began that the holder continued, or used before a quarantine. */
+  /** The begin of the part that the holder continued, or used before a quarantine. */
   readonly continuedFrom?: number | undefined;
   readonly holder: HolderLabel;
   readonly claimedAt: number;
@@ -465,11 +470,13 @@ export interface HistoryRow extends ClaimedWindow {
 export interface ForceReleaseRequest {
   readonly namespace: string;
   readonly workerId: number;
-  /** Also while its window has not passed. */
+  /** Ends the claim even if its window has not passed. */
   readonly force: boolean;
-  /** The claim to end, so that a late request ends no other one. Left out: the present one. */
+  /** The claim to end, so that a late request ends no other claim. Default: the present claim. */
   readonly fence?: number | undefined;
-  /** Also lowers `until` to the registry's clock: only where this claim's holder has surely ended. CONFIG_INVALID without `fence`. */
+  /**
+   * Also lowers `until` to the registry's clock. Use it only if this claim's holder has certainly ended. CONFIG_INVALID without `fence`.
+   */
   readonly resetWindow?: boolean | undefined;
 }
 
@@ -485,17 +492,17 @@ export type ForceReleased =
 export interface Durability {
   /** One sentence for people. */
   readonly durability: string;
-  /** They may be lost with the process or the machine of the server, as it is set up: an operator would want to know. Absent: they survive both. */
+  /** With the server's settings, they may be lost with its process or its machine: operators should know. Absent: they survive both. */
   readonly lossy?: boolean | undefined;
 }
 
 /** An answer to `ping`. */
 export interface Pong extends Durability {
   readonly clock: number;
-  /** Version of the stored schema; absent where there is none. */
+  /** Version of the stored schema; absent if there is none. */
   readonly schema?: number | undefined;
   /** Of a daemon: the kind of the store behind it. */
   readonly behind?: string | undefined;
-  /** The server asks for no password, although it was given one: any other would do. */
+  /** The server does not check the password that it gets: any other works, too. */
   readonly unguarded?: boolean | undefined;
 }

@@ -3,12 +3,12 @@ import { type Era, type EraMark, isSealed, type NamespaceState, neverOpens, next
 import type { Registry } from "./registry.ts";
 
 /*
- * The removal of a namespace, which makes the store forget every window that it granted in it. So the store grants nothing any more before
- * it forgets the first one, and notes an era under the name when it has forgotten the last one: a namespace that is made there later begins
- * behind all of them, whatever the clock shows then. In between the removal may be interrupted, and is repeated.
+ * The removal of a namespace makes the store forget every window that it granted there. So the store stops granting before it forgets the
+ * first window. When it has forgotten the last one, it notes an era under the name: a later namespace of this name begins after all these
+ * windows, whatever the clock shows then. A removal that was interrupted in between is repeated.
  */
 
-/** Rows that are read at once. */
+/** How many rows are read at once. */
 const page = 1000;
 
 /** The era with which the removal of a namespace begins. */
@@ -17,16 +17,16 @@ export function sealedEra(state: NamespaceState, mark: EraMark): Era {
 }
 
 /**
- * The era of a sealed namespace that remembers its last use, so that a removal which is interrupted among the records, and repeated, still
- * knows it; undefined where it does already. `last`: of `lastUse`.
+ * The era of a sealed namespace, with the last use added: if the removal is interrupted among the records and repeated, it still knows the
+ * last use. Undefined if the era has it already. `last`: the result of `lastUse`.
  */
 export function rememberedEra({ era, quarantineEnd, opensAt }: Era, last: number): Era | undefined {
   return quarantineEnd >= last ? undefined : { era, quarantineEnd: last, opensAt };
 }
 
 /**
- * The end of the last window that was granted in a namespace, and its highest fence if that is higher: both count in Unix ms. It stays as
- * it is while the namespace is sealed.
+ * The end of the last window that was granted in a namespace, or its highest fence if that is higher: both count in Unix ms. The result
+ * does not change while the namespace is sealed.
  */
 export async function lastUse(registry: Pick<Registry, "workers">, namespace: string): Promise<number> {
   let last = 0;
@@ -38,7 +38,7 @@ export async function lastUse(registry: Pick<Registry, "workers">, namespace: st
   return last;
 }
 
-/** The store was put back to a copy from before the removal: grants may go on, so the removal does not. @throws SnowleaseError WORKER_ID_HELD */
+/** Ends the removal if the store was put back to a copy from before it: grants may go on. @throws SnowleaseError WORKER_ID_HELD */
 export function checkSealed(namespace: string, era: Era): void {
   if (isSealed(era)) return;
   throw new SnowleaseError(

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 
-/** By token: a holder sends the same one with each renewal. */
+/** Stored tokens by token: a holder sends the same token with each renewal. */
 const stored = new Map<string, string>();
 /** How many of them are kept. */
 const mostStored = 10_000;

@@ -3,14 +3,14 @@ import type { RenewRequest, Turns } from "./registry.ts";
 import type { Stored } from "./window.ts";
 
 /*
- * Two copies of one process have one token, and each would renew the lease in turn. So the right to renew moves on with each renewal: it
- * names the turn that the registry acknowledged last, and the next one. The copy that comes second names a turn that has passed.
+ * Two copies of one process have the same token, and both would renew the lease. So the right to renew changes with each renewal: a renewal
+ * names the turn that the registry acknowledged last, and the next turn. The copy that comes second names a turn that is over.
  */
 
 /** Most turns in `Turns.sentTurns`. */
 export const mostSentTurns = 8;
 
-/** Whether it is this holder's turn. A record without a turn takes any. */
+/** Whether it is this holder's turn. A record without a turn accepts any. */
 export function isTurnOf(
   { turn }: Pick<Stored, "turn">,
   { turn: acknowledged, nextTurn, sentTurns = [] }: Turns,
@@ -20,8 +20,8 @@ export function isTurnOf(
 }
 
 /**
- * Whether this renewal was accepted before, and its answer did not arrive. It asks for nothing new while that window lasts by both
- * clocks; afterwards it is a renewal like the first one, as its sender has no other way to open its window again.
+ * Whether the registry accepted this renewal before, and the answer did not arrive. While the window lasts by both clocks, such a renewal
+ * asks for nothing new. After that it counts as a new renewal, because its sender has no other way to open its window again.
  */
 export function isRepeat(
   { turn, until }: Pick<Stored, "turn" | "until">,
@@ -31,7 +31,7 @@ export function isRepeat(
   return turn !== undefined && turn === nextTurn && until > Math.max(holderClock, clock);
 }
 
-/** Refuses a turn that does not move on: the registry takes such a renewal for a repeat. @throws SnowleaseError CONFIG_INVALID */
+/** Refuses a `nextTurn` that equals `turn`: the registry takes such a renewal for a repeat. @throws SnowleaseError CONFIG_INVALID */
 export function checkTurns({ turn, nextTurn }: Turns): void {
   if (nextTurn === undefined || nextTurn !== turn) return;
   throw configInvalid(

@@ -5,9 +5,9 @@ import type { Lost, ReleaseRequest, RenewRequest } from "./registry.ts";
 import { receiptIn, type Verdict } from "./verdict.ts";
 
 /*
- * A holder of a namespace that does not exist: the store was emptied, or put back to a copy from before that namespace. A receipt makes no
- * namespace: it knows no layout. But the store notes an era under the name: a namespace that is made there later begins with it, in
- * quarantine. So a newcomer waits, although the holder asks only now and then.
+ * Requests of a holder in a namespace that does not exist: the store was emptied, or put back to a copy from before that namespace. The
+ * store cannot make the namespace from a receipt, which has no layout. But it notes an era under the name: a later namespace of this name
+ * begins with that era, in quarantine. So a new claim waits, even if the holder asks only rarely.
  */
 
 /** A name under which a store has no namespace. */
@@ -18,7 +18,7 @@ export interface UnknownNamespace {
   readonly noted: Era | undefined;
 }
 
-/** Decides a renewal. `begins`: the era to note. Once every window has passed that may have been forgotten, the lease is lost. */
+/** Decides a renewal. `begins`: the era to note. After every window that may have been forgotten has passed, the lease is lost. */
 export function decideUnknownRenewal(unknown: UnknownNamespace, request: RenewRequest, mark: EraMark): Verdict<Lost> {
   const receipt = receiptIn(request);
   if (receipt === undefined) return { answer: { outcome: "lost" } };
@@ -38,7 +38,7 @@ export function decideUnknownRelease(unknown: UnknownNamespace, request: Release
   return { begins: eraToNote(unknown, receipt, mark), answer: { outcome: "lost", reason: "forgotten" } };
 }
 
-/** The era to note for a receipt, which knows the limits of the namespace; undefined where the noted one covers it. */
+/** The era to note for a receipt, which knows the limits of the namespace; undefined if the noted era covers it. */
 export function eraToNote({ clock, noted }: UnknownNamespace, receipt: Receipt, mark: EraMark): Era | undefined {
   if (noted !== undefined && !isUncovered(receipt, noted)) return undefined;
   return nextEra(noted ?? noEra, clock, receipt, mark, receipt);

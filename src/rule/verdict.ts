@@ -14,14 +14,14 @@ import { checkClaim, forced, isHolders, released, renewed, type Stored } from ".
 /** The decision about a request of a holder. */
 export interface Verdict<Answer> {
   /**
-   * The receipt proves that the registry forgot something: the era to store, if all that was read still stands. The answer and the record
-   * are those of this era.
+   * The era to store if the receipt proves that the registry forgot something. The caller stores it only if everything that it read is
+   * still the same. The answer and the record are those of this era.
    */
   readonly begins?: Era | undefined;
   readonly answer: Answer | InQuarantine;
-  /** The record to store; absent where nothing changes. */
+  /** The record to store; absent if nothing changes. */
   readonly record?: Stored | undefined;
-  /** How the record's claim ends with it; absent where it goes on. */
+  /** How the claim ends with this record; absent if the claim goes on. */
   readonly end?: "released" | "forced" | undefined;
 }
 
@@ -41,7 +41,7 @@ export function isInQuarantine(answer: { readonly outcome: string }): answer is 
 
 /**
  * Decides a renewal. `stored`: the record of the worker ID.
- * @throws SnowleaseError CLOCK_SKEW; CONFIG_INVALID for a turn that does not move on, an impossible window or checkpoint.
+ * @throws SnowleaseError CLOCK_SKEW; CONFIG_INVALID for a `nextTurn` that equals `turn`, an impossible window or checkpoint.
  */
 export function decideRenewal(
   state: NamespaceState,
@@ -56,7 +56,7 @@ export function decideRenewal(
   return { begins, ...judgeRenewal({ ...state, ...begins }, stored, request, proof) };
 }
 
-/** Decides a renewal once the receipt was looked at. */
+/** Decides a renewal after the receipt was checked. */
 function judgeRenewal(
   state: NamespaceState,
   stored: Stored | undefined,
@@ -67,7 +67,8 @@ function judgeRenewal(
   const { namespace } = request;
   const before = withEndOf(receipt, stored, request);
   const holds = isHolders(before, request);
-  // With a receipt, a claim that is over is over: the holder would go on beside the next one for as long as a quarantine lasts.
+  // If the request has a receipt, report at once that the claim is over. Otherwise the holder would go on beside the next holder while a
+  // quarantine lasts.
   if (!holds && receipt !== undefined) {
     if (!isEvidence) return lostBeside(receipt, before, request, receipt.until, clock);
     if (isDoubled(before, state, request)) return { answer: forgottenTo(receipt, before, state, request) };
@@ -82,7 +83,7 @@ function judgeRenewal(
 
   const isOlder = before.era !== era;
   if (!isOlder && !isTurnOf(before, request)) return { answer: { outcome: "lost", reason: "cloned" } };
-  // Stored once more: the first answer may be missing because the write did not reach the replicas that it has to reach.
+  // Store it again: the first answer may be missing because the write did not reach the replicas that it has to reach.
   if (!isOlder && isRepeat(before, request, clock)) return { answer: renewalOf(state, before), record: before };
   const checkpoint = checkpointIn(state, request.checkpoint, before);
   const after = renewalIn(state, renewed(before, { ...request, checkpoint }, clock));
@@ -91,7 +92,7 @@ function judgeRenewal(
 }
 
 /**
- * Decides a release. The record is absent where the worker ID was released before.
+ * Decides a release. The record is absent if the worker ID was released before.
  * @throws SnowleaseError CONFIG_INVALID for an impossible usage.
  */
 export function decideRelease(
@@ -106,7 +107,7 @@ export function decideRelease(
   return { begins, ...judgeRelease({ ...state, ...begins }, stored, request, proof) };
 }
 
-/** Decides a release once the receipt was looked at. */
+/** Decides a release after the receipt was checked. */
 function judgeRelease(
   state: NamespaceState,
   stored: Stored | undefined,
@@ -123,19 +124,22 @@ function judgeRelease(
       return { answer: forgottenTo(receipt, before, state, request) };
     const end = Math.min(receipt?.until ?? 0, request.used?.until ?? Infinity);
     const verdict = lostBeside(isEvidence ? undefined : receipt, before, request, end, clock);
-    // Where it was not given back before, an operator ended the claim in between: the holder's usage comes too late.
+    // If the holder did not give it back before, an operator ended the claim in between: the holder's usage comes too late.
     const isSilent = request.used === undefined || verdict.answer.doubt === undefined;
     return isDone && isSilent ? { ...verdict, answer: { outcome: "released" } } : verdict;
   }
   if (!isEvidence && before.era === era && !isTurnOf(before, request)) {
     return { answer: { outcome: "lost", reason: "cloned" } };
   }
-  // Where the registry forgot a renewal, it cannot know how far the window reached.
+  // If the registry forgot a renewal, it cannot know how far the window reached.
   const used = isEvidence ? undefined : usageIn(state, request.used, before);
   return { answer: { outcome: "released" }, record: released(before, { ...request, used }, clock), end: "released" };
 }
 
-/** The era that begins where a claimer remembers what the registry forgot: `ClaimRequest.recall`. `record`: of the receipt's worker ID. */
+/**
+ * The era that begins if a claimer remembers something that the registry forgot: `ClaimRequest.recall`. `record`: of the receipt's worker
+ * ID.
+ */
 export function recalledEra(
   state: NamespaceState,
   record: Stored | undefined,
@@ -151,12 +155,12 @@ export function recalledEra(
 export interface ClaimAdmission {
   /** As in a verdict. */
   readonly begins?: Era | undefined;
-  /** Present where the claim has to wait. */
+  /** Present if the claim has to wait. */
   readonly refusal?: InQuarantine | undefined;
 }
 
 /**
- * Whether a claim may look for a worker ID. `view`: answers the record of the worker ID that the claim recalls.
+ * Whether a claim may look for a worker ID. `view`: has the record of the worker ID that the claim recalls.
  * @throws SnowleaseError CLOCK_SKEW, LAYOUT_MISMATCH; CONFIG_INVALID for a claim that this namespace cannot serve.
  */
 export function admitClaim(
@@ -182,7 +186,7 @@ export function admitClaim(
 /** What a request's receipt shows. */
 interface Proof {
   readonly receipt: Receipt | undefined;
-  /** The registry forgot it. */
+  /** The registry forgot what the receipt proves. */
   readonly isEvidence: boolean;
   /** The era that begins for that reason. */
   readonly begins: Era | undefined;
@@ -194,7 +198,7 @@ function proofOf(
   request: ClaimKey & { readonly receipt?: string | undefined },
   mark: EraMark,
 ): Proof {
-  // Most requests bear the receipt of the record as it is, which shows nothing beside it.
+  // Most requests carry the receipt of the present record, which shows nothing new.
   const isPresent = record !== undefined && request.receipt === receiptOf(state, record);
   const receipt = isPresent ? undefined : receiptIn(request);
   if (receipt === undefined || !isForgotten(receipt, state, record))
@@ -212,8 +216,8 @@ export function receiptIn(request: ClaimKey & { readonly receipt?: string | unde
 }
 
 /**
- * The record, with its window up to where the holder knows that it reaches: a request that was repeated after the store was put back can
- * have stored an earlier end.
+ * The record, with its window up to the end that the holder knows. A request that was repeated after the store was put back can have stored
+ * an earlier end.
  */
 function withEndOf(receipt: Receipt | undefined, record: Stored | undefined, request: ClaimKey): Stored | undefined {
   if (receipt === undefined || !isHolders(record, request) || record.until >= receipt.until) return record;
@@ -221,9 +225,9 @@ function withEndOf(receipt: Receipt | undefined, record: Stored | undefined, req
 }
 
 /**
- * Whether other claims may use the same times as the holder of the receipt from now on. Where all of them have passed, by its clock as
- * well, a quarantine protects the holder: it uses no time before that clock any more. The record's `from` says nothing of the claims
- * before its last one.
+ * Whether other claims may use the same times as the holder of the receipt from now on. If the windows of those claims have passed, also by
+ * the holder's clock, a quarantine protects the holder: it uses no time before its clock any more. The record's `from` says nothing about
+ * claims before the last one.
  */
 function isDoubled(
   record: Stored | undefined,
@@ -245,9 +249,9 @@ function forgottenTo(
 }
 
 /**
- * The answer to a holder whose claim is over, without evidence. Where other claims may have used times that the holder used, and the worker
- * ID has no holder now, the window closes up to `end`, the end of these times: the next claim would begin among them, with a clock that is
- * behind, or because the holder was in lead mode. A claim that stands goes on: the request may only be late.
+ * The answer to a holder whose claim is over, if no receipt proves a loss. If other claims may have used times that the holder used, and
+ * the worker ID has no holder now, the window closes up to `end`, the end of these times. Otherwise the next claim would begin among these
+ * times, if its clock is behind, or if the holder was in lead mode. A present claim goes on: the request may only be late.
  */
 function lostBeside(
   receipt: Receipt | undefined,
@@ -266,8 +270,8 @@ function lostBeside(
 }
 
 /**
- * The times in doubt where the record alone shows them: a later claim begins before the end of what the holder may have used, or the record
- * ends before it. The store granted the worker ID twice, a copy of the holder gave it back, or an operator reset the window.
+ * The times in doubt, if the record alone shows them: a later claim begins before the end of what the holder may have used, or the record
+ * ends before it. Then the store granted the worker ID twice, a copy of the holder gave it back, or an operator reset the window.
  */
 function overlapOf(receipt: Receipt, record: Stored | undefined, end = receipt.until): Lost["doubt"] {
   if (record === undefined || record.fence < receipt.fence) return undefined;
@@ -276,8 +280,8 @@ function overlapOf(receipt: Receipt, record: Stored | undefined, end = receipt.u
 }
 
 /**
- * The times that other claims may have used beside the holder of the receipt. They begin with the last answer that the registry forgot;
- * with the record's window where all of it lies before that answer.
+ * The times that other claims may have used beside the holder of the receipt. They begin with the last answer that the registry forgot, or
+ * with the record's window if all of that lies before that answer.
  */
 function spanOf(receipt: Receipt, record: Stored, end = receipt.until): NonNullable<Lost["doubt"]> {
   const from = receipt.until - receipt.maxWindow - receipt.maxClockSkew;

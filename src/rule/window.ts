@@ -25,7 +25,7 @@ export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
   readonly token?: string | undefined;
   /** The present or last holder knows every sequence used from this time on, Unix ms: its recents may begin here. */
   readonly knownFrom: number;
-  /** Since when the claim could use times, Unix ms, where a later era has raised `from`: the history shows it. */
+  /** The first time that the claim could use, Unix ms, if a later era has raised `from`. The history shows it. */
   readonly began?: number | undefined;
   /** The era in which a holder last wrote it: `Era.era`. */
   readonly era?: string | undefined;
@@ -35,7 +35,9 @@ export interface Stored extends Omit<WorkerRecord, "state" | "marked"> {
   readonly turn?: string | undefined;
 }
 
-/** A clock that is less than this behind, ms, was not set back: requests of one host can overtake each other. Decides wording only. */
+/**
+ * A clock that is behind by less than this, ms, was not set back: requests of one host can overtake each other. This decides wording only.
+ */
 const overtaking = 50;
 
 /** Refuses a claim that this namespace cannot serve, whatever its pool has free. */
@@ -51,7 +53,7 @@ export function checkClaim(request: ClaimRequest, clock: number, info: Namespace
   checkSkew(request.clock, clock, info);
 }
 
-/** Whether it has a holder whose window has not passed. */
+/** Whether the record has a holder whose window has not passed. */
 export function isLive(record: Stored, clock: number): boolean {
   return record.token !== undefined && record.until > clock;
 }
@@ -63,7 +65,7 @@ export function isFree(record: Stored, request: ClaimRequest, clock: number): bo
   if (record.owner !== undefined && (record.clean || record.fence === 0)) return true;
   if (record.until <= Math.min(request.clock, clock)) return true;
   if (!record.clean) return false;
-  // Released cleanly: the new holder must be able to use it at once (ahead of its clock, in lead mode) or behind the recents.
+  // Released cleanly: the new holder must be able to use it at once (ahead of its clock, in lead mode) or after the recents.
   const { clock: shows, lead = 0 } = request;
   return record.until <= shows + lead || (inherits(record, request) && shows >= record.knownFrom);
 }
@@ -109,7 +111,7 @@ export function claimed(
   };
 }
 
-/** How far the holder's clock is behind the last one seen of its host, ms; undefined where it is not. */
+/** How far the holder's clock is behind the last clock seen of its host, ms; undefined if it is not behind. */
 export function rollbackOf(record: Stored | undefined, request: ClaimRequest, info: NamespaceInfo): number | undefined {
   if (record === undefined) return undefined;
   const behind = record.seenClock - request.clock;
@@ -146,7 +148,7 @@ export function renewed(record: Stored, request: RenewRequest, clock: number): S
     ...record,
     until: Math.max(record.until, Math.max(request.clock, clock) + request.window),
     seenClock: request.clock,
-    // The holder has read its recents: nothing of them is handed out again.
+    // The holder has read its recents: the registry does not send them again.
     recents: undefined,
     checkpoint: laterOf(record.checkpoint, request.checkpoint),
     turn: request.nextTurn ?? record.turn,
@@ -196,7 +198,10 @@ export function released(record: Stored, request: ReleaseRequest, clock: number)
   };
 }
 
-/** The record after a claim was ended by force. The window stays closed unless an operator resets it: never to times reported as used. */
+/**
+ * The record after a claim was ended by force. The window stays closed unless an operator resets it. A reset never opens times that were
+ * reported as used.
+ */
 export function forced(record: Stored, clock: number, resetWindow: boolean): Stored {
   const used = record.clean ? record.until : (record.checkpoint?.timestamp ?? -1) + 1;
   return {
@@ -217,7 +222,7 @@ export function checkReset({ workerId, fence, resetWindow = false }: ForceReleas
   );
 }
 
-/** The answer to a forced release that changes nothing; undefined where it may proceed. */
+/** The answer to a forced release that changes nothing; undefined if the release may proceed. */
 export function forceRefusal(
   record: Stored | undefined,
   request: ForceReleaseRequest,
@@ -238,7 +243,7 @@ export function shownRecord(record: Stored, clock: number): WorkerRecord {
   return { ...rest, state: stateOf(record, clock) };
 }
 
-/** The same where the store still shows it as taken to programs without a window. */
+/** The same, if the store still shows the worker ID as taken to programs without a window. */
 export function shownMarked(record: WorkerRecord): WorkerRecord {
   return record.state === "free" ? { ...record, marked: true } : record;
 }
@@ -250,7 +255,7 @@ export function stateOf(record: Stored, clock: number): Exclude<WorkerState, "fo
   return record.until > clock && !record.clean ? "resting" : "free";
 }
 
-/** False where it was only pinned, or used by programs without a window. */
+/** False if the worker ID was only pinned, or used by programs without a window. */
 export function hasWindow({ until }: Pick<WorkerRecord, "until">): boolean {
   return until > 0;
 }

@@ -2,7 +2,7 @@ import type { Layout } from "../id/layout.ts";
 
 /** Most blocks of a span: their bits share a word with the number of the span. */
 const mostBlocks = 32;
-/** Length of a span where ticks are shorter, ms. When one generator takes the last free block, the others wait for this long. */
+/** Length of a span if ticks are shorter, ms. When one generator takes the last free block, the others wait for this long. */
 const spanLength = 64;
 
 /** Blocks of a span as bits: block 0 is the lowest. */
@@ -35,7 +35,10 @@ export class BlockLayout {
     return this.spanOf(this.#layout.tickOf(ms));
   }
 
-  /** How many blocks of a span a generator that has `held` of them leaves for `others`: at most a quarter, and none while it has none. */
+  /**
+   * How many blocks of a span a generator that has `held` of them leaves for `others`: at most a quarter, and none while it has no block
+   * itself.
+   */
   spare(held: number, others: number): number {
     return held === 0 ? 0 : Math.min(others, Math.floor(this.blocks / 4));
   }
@@ -48,7 +51,7 @@ export class BlockLayout {
 /** The lowest free blocks, up to `want`; leaves `spare` of them free. */
 export function lowestFree(taken: Blocks, blocks: number, want: number, spare: number): Blocks {
   let free = blocks;
-  // A span that nothing was prefetched for has all 32 bits taken, also those of blocks that there are not.
+  // If nothing was prefetched for a span, all its 32 bits are taken, also the bits of blocks that do not exist.
   for (let rest = taken & (2 ** blocks - 1); rest !== 0; rest &= rest - 1) free--;
   let left = Math.min(want, free - spare);
   let found = 0;

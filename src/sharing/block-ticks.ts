@@ -18,7 +18,7 @@ export class BlockTicks implements Ticks {
   /** Blocks by span. Spans that the memory of ticks no longer reaches are deleted. */
   readonly #held: Map<number, number[]> = new Map();
 
-  /** @param want called where no block is left, so that a lease client requests more. */
+  /** @param want called when no block is left, so that a lease client requests more. */
   constructor(
     allocator: SharedAllocator,
     participant: number,

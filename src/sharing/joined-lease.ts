@@ -16,7 +16,7 @@ export interface SharedLease {
   readonly layout: string;
   readonly buffer: SharedArrayBuffer;
   readonly rollback: RollbackOptions;
-  /** Path of the registry, where it is a file on this machine. */
+  /** Path of the registry, if it is a file on this machine. */
   readonly file?: string | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface SharedLease {
 const lookInterval = 5;
 /**
  * How often a generator checks that the lender's thread is there, ms, and after how many missed checks in a row the thread counts as gone.
- * Counts checks, since a process that was stopped has missed all the ms.
+ * It counts checks and not ms, because a stopped process has missed all the ms.
  */
 const [watchInterval, mostMissed] = [1000, 20];
 

@@ -82,7 +82,7 @@ export class LeaseClient implements Share {
     }
     this.#generation = snapshot.generation;
     this.#nextSpan = 0;
-    // Only the lender knows what may be used before it.
+    // Only the lender knows which earlier ticks may be used.
     const first = firstWholeTick(this.#lease.layout, snapshot.knownFrom);
     this.allocator.begin({ ...snapshot, first }, snapshot.store);
     return true;
@@ -101,7 +101,10 @@ export class LeaseClient implements Share {
     }
   }
 
-  /** Acts for the generators of other threads, which cannot: requests blocks, and gives up a worker ID whose window is out of reach. */
+  /**
+   * Acts for the generators of other threads, which cannot do this themselves: requests blocks, and gives up a worker ID whose window is
+   * out of reach.
+   */
   async #listen(): Promise<void> {
     const { clock, signal } = this.#lease;
     const { allocator } = this;
@@ -131,7 +134,7 @@ export class LeaseClient implements Share {
     if (more > 0 && this.#nextSpan > present)
       await this.#take(generation, present, this.#nextSpan - present, more, before);
     const ahead = Math.max(1, Math.ceil(prefetchLength / layout.tick / blockLayout.ticks));
-    // A clock that was set back has no blocks, and takes them again.
+    // After the clock was set back, the client has no blocks for its time, and takes them again.
     const first = this.#nextSpan > present + ahead + 1 ? present : Math.max(present, this.#nextSpan);
     const spans = present + ahead - first + 1;
     if (spans <= 0) return;

@@ -19,35 +19,41 @@ const longestWindow = 2 ** 31 - 1;
 const cloned: Lost = { outcome: "lost", reason: "cloned" };
 const released: Lost = { outcome: "lost", reason: "released" };
 
-/** Children that are remembered: more than ever run at once. One that is forgotten has lost its lease, and claims again. */
+/** How many children are remembered: more than ever run at once. A child that is forgotten has lost its lease, and claims again. */
 const mostKnown = 10_000;
 
-/** How far a child's clock may be ahead of ours, ms. One that is further ahead finds no block of a time that it has not passed. */
+/**
+ * How far a child's clock may be ahead of the lender's, ms. A child that is further ahead finds only blocks of times that its clock has
+ * passed.
+ */
 const mostAhead = longestAhead - 1000;
 
 /** A child that asks for no blocks for this long no longer counts, ms. */
 const childTimeout = 10_000;
 
-/** How far ahead a child of a limited server may have more than one block of a span, ms: each other one has its first before. */
+/**
+ * How far ahead a child of a limited server may have more than one block of a span, ms. Before that, each other child gets its first block
+ * of the span.
+ */
 const moreAhead = 1000;
 
 /** A claim of a child. */
 interface Borrower {
-  /** Of the lease's claim in which it claimed. */
+  /** The generation of the lease's claim in which the child claimed. */
   readonly generation: number;
   turn: string | undefined;
-  /** The end of the window that it was told, Unix ms. */
+  /** The end of the window in the last answer to the child, Unix ms. */
   until: number;
-  /** Spans of which it has blocks. */
+  /** Spans of which the child has blocks. */
   readonly spans: Set<number>;
 }
 
 /** A registry of one lent lease. */
 export interface LeaseServer extends Registry {
   readonly takeBlocks: NonNullable<Registry["takeBlocks"]>;
-  /** Processes that took blocks lately. */
+  /** How many processes took blocks lately. */
   readonly borrowers: number;
-  /** Whether the window of any of them may be open. */
+  /** Whether the window of any borrower may be open. */
   readonly isInUse: boolean;
   /** Whether a claim with this worker ID and fence was made here. */
   lends(key: Pick<ClaimKey, "workerId" | "fence">): boolean;
@@ -55,9 +61,15 @@ export interface LeaseServer extends Registry {
 
 /** What a lease server offers. */
 export interface LeaseServerOptions {
-  /** How many processes may take blocks at once; none of them can take all. Default: any number; those that come late may find none. */
+  /**
+   * How many processes may take blocks at once; none of them can take all blocks. Default: any number, and late processes may find no
+   * blocks.
+   */
   readonly most?: number | undefined;
-  /** Whether all borrowers can see the file of the lease's registry, so that they notice at once when another one replaces it. Default true. */
+  /**
+   * Whether all borrowers can see the file of the lease's registry, so that they notice at once when another file replaces it. Default
+   * true.
+   */
   readonly showsStore?: boolean | undefined;
 }
 
@@ -76,19 +88,19 @@ export function leaseServer(
 ): LeaseServer {
   const { clock, layout } = lease;
   const info: NamespaceInfo = { ...defaultLimits, maxWindow: longestWindow, layout: layout.fingerprint };
-  /** By token: when the claim was made, or last asked for blocks, on the wall clock; and of which claim of the lease it is. */
+  /** By token: the wall clock when the child claimed or last asked for blocks, and the generation of the lease's claim. */
   const children = new Map<string, { readonly at: number; readonly generation: number }>();
-  /** Those of them that have asked for blocks. */
+  /** The tokens of children that have asked for blocks. */
   const takers = new Set<string>();
   /**
-   * By token: in which claim of the lease a child claimed, and its turn, so that two copies of one child do not use the same blocks for
-   * long. Worker ID and fence do not tell that claim: a store that went back in time grants the same ones again, and a child of the lender
-   * before has blocks that are given a second time here.
+   * By token: the claim of the lease in which a child claimed, and the child's turn, so that two copies of one child do not use the same
+   * blocks for long. Worker ID and fence do not identify that claim: a store that went back in time grants the same ones again. Then a
+   * child of the lender before has blocks that are given a second time here.
    */
   const known = new BoundedMap<string, Borrower>(mostKnown);
   /** Tokens of children that have ended. */
   const gone = new BoundedMap<string, true>(mostKnown);
-  /** By worker ID and fence of the claims of this lease that were lent: how a child of it has lost its share. */
+  /** By worker ID and fence of each lent claim of this lease: how a child of that claim has lost its share. */
   const lent = new Map<string, Lost>();
   const forget = lease.on("lost", ({ reason, doubt, ...key }) => {
     if (lent.has(nameOf(key))) lent.set(nameOf(key), { outcome: "lost", reason, doubt });
@@ -125,7 +137,7 @@ export function leaseServer(
     return snapshot?.workerId === workerId && snapshot.fence === fence ? snapshot : undefined;
   }
 
-  /** The child of this request, with the claim of the lease in which it claimed; else how it has lost its share. */
+  /** The child of this request, with the claim of the lease in which it claimed; otherwise how it has lost its share. */
   function present(request: ClaimKey & Turns): { readonly child: Borrower; readonly snapshot: LeaseSnapshot } | Lost {
     const snapshot = snapshotOf(request);
     const child = known.get(request.token);
@@ -142,7 +154,7 @@ export function leaseServer(
     known.get(token)?.spans.clear();
   }
 
-  /** How many children take blocks, less this one. Those of a claim before have begun anew. */
+  /** How many other children take blocks. Children of an earlier claim have to claim again, and do not count. */
   function othersThan(token: string, now: number): number {
     const generation = lease.snapshot?.generation;
     for (const [child, last] of children) {
@@ -161,7 +173,7 @@ export function leaseServer(
     );
   }
 
-  /** Blocks of a span for one child. Of a limited server it cannot take those which the others need, whatever it says that it has. */
+  /** Blocks of a span for one child. In a limited server, it cannot take blocks that the others need, whatever `held` it reports. */
   function shareOf(
     span: number,
     { spans, generation }: Borrower,
@@ -235,15 +247,15 @@ export function leaseServer(
     },
 
     async release(request) {
-      // Once more: the answer was lost.
+      // A repeated release: the first answer was lost.
       if (gone.get(request.token) === true) return { outcome: "released" };
       const found = present(request);
       if ("outcome" in found) return found;
-      // The blocks that it took stay taken: in a limited server its place stays taken for as long.
+      // The child's blocks stay taken. In a limited server, its place stays taken for as long.
       if (most === Infinity || !takers.has(request.token)) leave(request.token);
       takers.delete(request.token);
       known.delete(request.token);
-      // A copy of it may go on.
+      // A copy of the child may go on.
       gone.set(request.token, true);
       return { outcome: "released" };
     },
@@ -254,7 +266,7 @@ export function leaseServer(
       if ("outcome" in found) return found;
       const { child, snapshot } = found;
       const now = clock.now();
-      // The lender itself is one, too, where others must leave it some.
+      // The lender itself counts, too, if the others must leave it some blocks.
       const others = othersThan(token, now) + (most === Infinity ? 0 : 1);
       if (!children.has(token)) checkRoom(token, now);
       children.set(token, { at: now, generation: child.generation });
@@ -262,7 +274,7 @@ export function leaseServer(
       const { blockLayout } = allocator;
       const passed = blockLayout.spanAt(now - info.maxClockSkew);
       for (const span of child.spans) if (span < passed) child.spans.delete(span);
-      // In a limited server no further than it was told: a child that does not renew gets none in the end.
+      // In a limited server, no further than the window that the child knows: a child that does not renew finally gets no blocks.
       const until = most === Infinity ? snapshot.until : child.until;
       const last = blockLayout.spanAt(Math.min(now + longestAhead, until - 1));
       const [oldest, soon] = [blockLayout.spanAt(snapshot.knownFrom), blockLayout.spanAt(now + moreAhead)];
@@ -308,7 +320,7 @@ export function leaseServer(
   };
 }
 
-/** Both lenders have given blocks of these times: the one before could give none further ahead, by a clock that may differ. */
+/** Both lenders have given blocks of these times. The lender before could give none further ahead by its clock, which may differ. */
 function forgotten({ knownFrom, until, since }: LeaseSnapshot): Lost {
   const end = Math.min(until, since + longestAhead + defaultLimits.maxClockSkew);
   return { outcome: "lost", reason: "forgotten", doubt: { from: knownFrom, until: Math.max(knownFrom, end) } };

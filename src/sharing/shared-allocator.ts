@@ -44,7 +44,7 @@ const cells = [
   "inode",
 ] as const;
 
-/** The cells of a claim. There are two sets of them, used in turn; the version tells which one is current. */
+/** The cells of a claim. There are two sets of them, used in turn; the version shows which one is current. */
 const snapshotCells = ["generation", "workerId", "fence", "from", "until", "knownFrom", "first", "since"] as const;
 const allCells = cells.length + 2 * snapshotCells.length;
 
@@ -236,7 +236,7 @@ export class SharedAllocator {
 
   /**
    * Takes the lowest free blocks of a span; 0 when there are none, the span is forgotten, or `generation` is over.
-   * @param want how many blocks; takes fewer where fewer are left.
+   * @param want how many blocks; takes fewer if fewer are left.
    * @param spare how many blocks to leave for others.
    */
   take(generation: number, span: number, want: number, spare: number = 0): Blocks {
@@ -255,7 +255,7 @@ export class SharedAllocator {
     this.#change(span, (taken) => taken & ~blocks);
   }
 
-  /** Changes which blocks of a span are taken, in one step. Returns the changed ones: none where the span is forgotten. */
+  /** Changes which blocks of a span are taken, in one step. Returns the changed blocks: none if the span is forgotten. */
   #change(span: number, change: (taken: Blocks) => Blocks): Blocks {
     const round = roundOf(span);
     if (!(round > noRound && round < lastRound)) return 0;
@@ -295,7 +295,7 @@ export class SharedAllocator {
   }
 }
 
-/** Which of the spans that share its word this one is, from 1. */
+/** The position of a span among the spans that share its word, from 1. */
 function roundOf(span: number): number {
   return Math.floor(span / spans) + 1;
 }

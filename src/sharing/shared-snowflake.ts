@@ -11,7 +11,7 @@ import type { SharedLease } from "./joined-lease.ts";
 export class SharedSnowflake extends Snowflake {
   /** The blocks of the lease, for all its generators; if another process lends the lease, the blocks that it lent. */
   readonly blocks: SharedUsageTracker | LeaseClient;
-  /** The address of the lease's registry for a child process; undefined where it has none. */
+  /** The address of the lease's registry for a child process; undefined if it has none. */
   readonly origin: string | undefined;
   readonly #handle: SharedLease;
 

@@ -78,7 +78,7 @@ export class SharedUsageTracker implements UsageTracker, Share {
     return this.#usage;
   }
 
-  /** Of the newest tick, or the last tick in the window: blocks after that must not be used. */
+  /** The checkpoint of the newest tick, or of the last tick in the window: blocks after that must not be used. */
   #checkpointIn({ from, until }: LeaseSnapshot, newest: number | undefined): Checkpoint | undefined {
     if (newest === undefined) return undefined;
     const { layout } = this.#lease;
@@ -86,7 +86,10 @@ export class SharedUsageTracker implements UsageTracker, Share {
     return timestamp < from ? undefined : { timestamp, sequence: layout.maxSequence };
   }
 
-  /** Acts for the generators of other threads, which cannot: gives up a worker ID whose window begins too far ahead of the clock. */
+  /**
+   * Acts for the generators of other threads, which cannot do this themselves: gives up a worker ID whose window begins too far ahead of
+   * the clock.
+   */
   async #listen(): Promise<void> {
     const { clock } = this.#lease;
     while (!this.allocator.isOver) {
@@ -98,7 +101,10 @@ export class SharedUsageTracker implements UsageTracker, Share {
     }
   }
 
-  /** How far the clock is behind the taken blocks, where that is too far: their takers get no other blocks until then. ms. */
+  /**
+   * How far the clock is behind the taken blocks, ms; 0 if that is not too far. Until the clock reaches them, their takers get no other
+   * blocks.
+   */
   #outOfReach(): number {
     const { clock, layout } = this.#lease;
     const newest = this.allocator.newest();
