@@ -91,7 +91,7 @@ export class Visit {
 
   /** Waits until the daemon has read all connections. Throws when this client has hung up since its request. */
   async present(): Promise<void> {
-    // Node reads a connection once in each turn of the event loop. So it reads the connection's end at least one turn after the request.
+    // Node reads a connection once in each turn of the event loop. So it reads a connection's end at least one turn after the request.
     await turn();
     await turn();
     this.checkWanted();

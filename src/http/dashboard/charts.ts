@@ -4,7 +4,7 @@ import { grouped } from "../../id/notation.ts";
 import type { Minute } from "../monitoring/last-hour.ts";
 import type { Html } from "./text.ts";
 
-/* The last hour, as this daemon saw it, one column for each minute. SVG attributes draw it, as the page's policy allows no inline styles. */
+/* The last hour, as this daemon saw it, one column a minute. SVG attributes draw it, because the page's policy allows no inline styles. */
 
 const height = 24;
 
