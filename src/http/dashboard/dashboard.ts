@@ -317,7 +317,7 @@ function assetOf(name: string) {
   const hash = createHash("sha256").update(body).digest("hex").slice(0, 12);
   const headers = {
     "content-type": types[name] ?? "text/plain",
-    // Its address changes with what is in it.
+    // The address of a file changes with its contents.
     "cache-control": "public, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
   };

@@ -250,7 +250,7 @@ function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, no
   return [existence, checkEnd(layout, now())];
 }
 
-/** Reports who uses the registry, and other places with the namespace. Each of two confused registries passes all other checks. */
+/** Reports the users of a registry, and other registries with the namespace. Programs that confuse two registries pass all other checks. */
 async function checkScope(registry: Registry, namespace: string): Promise<CheckResult> {
   const check = "scope";
   try {

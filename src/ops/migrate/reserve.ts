@@ -18,7 +18,7 @@ export interface ReserveRequest {
   readonly reach: Reach;
   readonly layout: Layout;
   readonly apart: Apart | undefined;
-  /** Worker IDs above the highest that are kept for the source's next starts. Default: 20 % of what is used, at least 16. */
+  /** Worker IDs above the highest that are kept for the source's next starts. Default: 20 % of the used ones, at least 16. */
   readonly headroom?: number | undefined;
   /** Limits the worker IDs to lease. Default: all. */
   readonly pool?: PoolBounds | undefined;
