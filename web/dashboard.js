@@ -1,5 +1,5 @@
-// Keeps a page of the dashboard up to date, and makes its grid a thing that arrow keys move in. Everything that is shown is made by
-// the daemon: this asks for the page anew and takes over what differs, so that nothing moves that did not change.
+// Keeps a page of the dashboard up to date, and lets arrow keys move in its grid. The daemon makes the whole page. This script requests
+// the page again and changes only the parts that differ, so that unchanged parts do not move.
 
 const every = 5000;
 const afterEvent = 400;
@@ -11,7 +11,7 @@ let timer;
 let asking;
 let source;
 let failed = 0;
-/** The registry's clock less this browser's, ms. */
+/** The registry's clock minus this browser's, ms. */
 let ahead = 0;
 
 root.classList.add("scripted");
@@ -22,7 +22,7 @@ function start() {
   takeClock();
   setUpGrid();
   setUpPause();
-  // On a phone, what an operator needs less often opens at a tap.
+  // On a phone, parts that operators need less often are closed. A tap opens them.
   if (matchMedia("(width < 40rem)").matches) for (const part of document.querySelectorAll("details")) part.open = false;
   listen();
   setInterval(countDown, 1000);
@@ -43,7 +43,7 @@ function plan(delay) {
   }, delay);
 }
 
-/** Takes over the page at an address. False where it cannot be had. */
+/** Loads the page at an address, and shows it. False if that fails. */
 async function load(url) {
   asking?.abort();
   const own = (asking = new AbortController());
@@ -87,10 +87,10 @@ function say(id, text) {
   if (element !== null && element.textContent !== text) element.textContent = text;
 }
 
-/** What the script itself has set, which the daemon knows nothing of. */
+/** Attributes that only this script sets. The daemon's page does not have them. */
 const own = new Set(["role", "tabindex", "hidden", "aria-pressed", "open"]);
 
-/** Makes one element like another, and leaves alone what is equal already: focus, selection and what was typed stay. */
+/** Makes one element equal to another, and does not touch equal parts. So focus, selection and typed text stay. */
 function merge(old, next) {
   for (const name of old.getAttributeNames()) {
     if (!next.hasAttribute(name) && !own.has(name)) old.removeAttribute(name);
@@ -98,7 +98,7 @@ function merge(old, next) {
   for (const { name, value } of next.attributes) {
     if (old.getAttribute(name) !== value && !own.has(name)) old.setAttribute(name, value);
   }
-  // Its text is the script's.
+  // The script sets the text of these elements.
   if (old.id === "news" || old.id === "pause") return;
   mergeChildren(old, next);
 }
@@ -115,7 +115,7 @@ function mergeChildren(old, next) {
   for (const node of next.childNodes) {
     const id = idOf(node);
     const same = id === "" ? undefined : known.get(id);
-    // What stands before the one that is wanted goes, unless it is to come later: to move an element would take its focus away.
+    // Remove elements before the wanted one, except elements that are wanted later. A moved element would lose its focus.
     if (same !== undefined) {
       while (at !== null && at !== same && (idOf(at) === "" || !wanted.has(idOf(at)))) drop();
       if (same !== at) old.insertBefore(same, at);
@@ -130,7 +130,7 @@ function mergeChildren(old, next) {
   while (at !== null) drop();
 }
 
-/** Not its property: of a form with a box that is named so, that is the box. */
+/** Reads the attribute, because the property `id` of a form may be its input field with that name. */
 function idOf(node) {
   return node.nodeType === Node.ELEMENT_NODE ? (node.getAttribute("id") ?? "") : "";
 }
@@ -139,11 +139,11 @@ function idOf(node) {
 
 function listen() {
   const { events, names = "" } = main()?.dataset ?? {};
-  // There are none of a namespace that does not exist yet.
+  // A namespace that does not exist yet has no events.
   if (source !== undefined || !events) return;
   source = new EventSource(events);
   for (const name of ["missed", ...names.split(" ")]) source.addEventListener(name, () => plan(afterEvent));
-  // Where there can be no stream, the page is still read every few seconds.
+  // Without a stream, the page is still read every few seconds.
   addEventListener("pagehide", () => source.close());
 }
 
@@ -195,7 +195,7 @@ function onSubmit(event) {
   void go(url.href);
 }
 
-/** Another namespace has another stream of events: that is another page. */
+/** Another namespace is another page, because it has another stream of events. */
 function isOther(href) {
   return new URL(href).searchParams.get("namespace") !== main()?.dataset.namespace;
 }
@@ -225,7 +225,7 @@ function onKey(event) {
   if (cell === null || cell === undefined || event.altKey || event.metaKey) return;
   const cells = [...document.querySelectorAll("#grid a")];
   const at = cells.indexOf(cell);
-  // As they are laid out, which the width of the window decides.
+  // Find the number of cells in a row. It depends on the width of the window.
   const { offsetTop } = cells[0].parentElement;
   const found = cells.findIndex((other) => other.parentElement.offsetTop > offsetTop);
   const columns = found < 0 ? cells.length : found;

@@ -5,37 +5,37 @@ import type { Schema } from "./schema.ts";
 export const roles = ["worker", "read", "admin"] as const;
 export type Role = (typeof roles)[number];
 
-/** What each role is for, in the words of the description. */
+/** The purpose of each role, for the API's description. */
 export const roleTexts: Readonly<Record<Role, string>> = {
   worker: "leases, and IDs",
   read: "reading, and figures",
   admin: "everything",
 };
 
-/** What a call asks for. `open`: nothing. `any`: any token. Else a token of that role, or of `admin`. */
+/** The token that a call needs. `open`: none. `any`: any token. Otherwise a token of that role or of `admin`. */
 export type Access = "open" | "any" | Role;
 
 /**
- * The header of a receipt. In an answer: what the registry stored. In a request: the newest one that the client got for this lease, or for
- * a claim, of a lease that it did not give back.
+ * The header of a receipt. In an answer, the receipt that the registry stored. In a request, the newest receipt that the client got for
+ * this lease. In a claim, the receipt of a lease that the client did not release.
  */
 export const receiptHeader: string = "snowlease-receipt";
-/** What a header can carry. */
+/** The texts that a header can carry. */
 export const receiptPattern: RegExp = /^[\x21-\x7e]{1,1024}$/;
 
-/** One call of the HTTP API: client, daemon and OpenAPI description read it here. */
+/** One call of the HTTP API. Client, daemon and OpenAPI description use this definition. */
 export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** `:namespace`, `:workerId` and `:id` are its parameters. */
   readonly path: string;
-  /** Its name in the description, by which generators of clients call it. */
+  /** Its name in the description. Generators of clients use it as a method name. */
   readonly operation: string;
   readonly summary: string;
-  /** What the author of a client has to know of it besides. */
+  /** More facts that the author of a client must know. */
   readonly about?: string;
   readonly example?: { readonly body?: NoInfer<Body>; readonly answer?: NoInfer<Answer> };
   readonly access: Access;
-  /** A browser that is signed in to the dashboard may also make it. */
+  /** A browser that is signed in to the dashboard may make it, too. */
   readonly signedIn?: true;
   /** Counts as a claim of its client. */
   readonly claims?: true;
@@ -44,9 +44,9 @@ export interface Call<Answer = void, Body = undefined, Query = undefined> {
   readonly body?: Schema<Body>;
   readonly query?: Schema<Query>;
   readonly answer?: Schema<Answer>;
-  /** Of an answer that is no JSON. Default application/json. */
+  /** Type of an answer that is not JSON. Default application/json. */
   readonly media?: string;
-  /** A request may bear a receipt in the header `receiptHeader`, and an answer may. */
+  /** Both request and answer may have a receipt in the header `receiptHeader`. */
   readonly receipts?: true;
   /** Errors that only some calls have. */
   readonly problems?: readonly ErrorCode[];

@@ -22,7 +22,7 @@ export interface WorkerJson
     Optional<HolderLabel>,
     RecentsJson,
     CheckpointJson {
-  /** Null, like `until`, where no window is known. */
+  /** Null, like `until`, if no window is known. */
   readonly from: number | null;
   readonly until: number | null;
 }
@@ -34,7 +34,7 @@ export interface PinJson extends Pick<Pin, "reason"> {
 
 export interface HistoryJson extends Omit<HistoryRow, "holder">, HolderLabel {}
 
-/** Recents as two JSON fields; none when there are none. */
+/** Recents as two JSON fields, or no fields without recents. */
 export function recentsJson(recents: Recents | undefined): RecentsJson {
   if (recents === undefined) return {};
   return { recent: Buffer.from(recents.bytes).toString("base64"), recentFrom: recents.from };
@@ -55,7 +55,7 @@ function checkpointOf({ lastTimestamp, lastSequence }: CheckpointJson): Checkpoi
   return { timestamp: lastTimestamp, sequence: lastSequence };
 }
 
-/** No registry looks at more turns than the API takes. */
+/** Turns without the ones above the API's limit. No registry reads more. */
 export function turnsJson({ turn, nextTurn, sentTurns }: Turns): Turns {
   return { turn, nextTurn, sentTurns: sentTurns?.slice(0, mostSentTurns) };
 }

@@ -4,7 +4,7 @@ import { presetNames, presets } from "../id/notation.ts";
 import type { HolderLabel } from "../rule/registry.ts";
 import type { FieldSchemas, Schema } from "./schema.ts";
 
-/* A schema's message is the rule alone, `to be ...`: `checked` adds which field broke it, and with what. */
+/* A schema's message is only the rule, `to be ...`. `checked` adds the field and its value. */
 
 /** Longest request body, bytes. */
 export const maxBody: number = 64 * 1024;
@@ -25,7 +25,7 @@ export function integer(first: number, last: number = Number.MAX_SAFE_INTEGER, u
 
 /** Texts are for people: no control characters, which a terminal obeys, and no half characters, which a store changes. */
 export function printable(schema: z.ZodString, rule: string): Schema<string> {
-  // Apart: validators in other languages know no pattern for half characters.
+  // This check is not a pattern, because validators in other languages have none for half characters.
   return schema.regex(withoutControls, rule).check(({ value: input, issues }) => {
     if (halfCharacter.test(input)) issues.push({ code: "invalid_format", format: "text", input, message: rule });
   });
@@ -40,7 +40,7 @@ export function oneOf<Value extends string>(...values: Value[]): Schema<Value> {
   return z.enum(values, `to be one of ${values.join(", ")}`);
 }
 
-/** A list of 1 to `most` items. @param what an item is, in the plural. */
+/** A list of 1 to `most` items. @param what the name of the items, in the plural. */
 export function someOf<Item>(item: Schema<Item>, most: number, what: string): Schema<readonly Item[]> {
   const rule = `to be 1 to ${most} ${what}`;
   return z.array(item, rule).min(1, rule).max(most, rule);
@@ -50,7 +50,7 @@ export function someOf<Item>(item: Schema<Item>, most: number, what: string): Sc
 export const workerId: Schema<number> = integer(0, maxWorkerId);
 export const fence: Schema<number> = integer(0);
 export const time: Schema<number> = integer(0, maxTime, "Unix ms");
-/** Also before 1970. */
+/** A time, which may be before 1970. */
 export const anyTime: Schema<number> = z.int("to be an integer (Unix ms)");
 export const duration: Schema<number> = integer(1, maxTime, "ms");
 export const span: Schema<number> = integer(0, maxTime, "ms");
@@ -58,7 +58,7 @@ export const flag: Schema<boolean> = z.boolean("to be true or false");
 
 const layoutGrammar = `A preset (${presetNames.join(", ")}), or a notation such as \`${presets.twitter}\`: \`NAME:BITS\` from the top field down, separated by commas; \`@\` and the epoch in Unix ms; \`/\` and the tick in ms, where it is not 1; \`/wraps\` where the timestamp begins again at 0. Numbers are plain decimal. The first field is \`timestamp\` (21 to 47 bits, of 64 bits 22 to 48: ticks since the epoch). \`sequence\` (1 to 31 bits) counts within a tick; directly above it may be \`rollback\` (up to 8 bits, 31 with the sequence: how often the clock went back). Any other name of 1 to 16 lower-case letters and digits, a letter first, is a part of the worker ID, from the top down, 31 bits in all. 64 bits at most, 63 where the timestamp wraps, each name once; of 64 the top bit stays 0. The epoch is at most 4102444800000, the tick at most 60000, and the last timestamp at most 8640000000000000.`;
 
-/** A layout by its name or notation. @param otherwise which one it is where none is given. */
+/** A layout by its name or notation. @param otherwise describes the default. */
 export function layout(otherwise: string): Schema<string | undefined> {
   return text(1024).describe(`${layoutGrammar} Default: ${otherwise}.`).optional();
 }

@@ -7,7 +7,7 @@ import { format, integer, workerId } from "./fields.ts";
 import { answer, parameters, request } from "./schema.ts";
 import { historyRow } from "./workers.ts";
 
-/** IDs of one request. */
+/** Most IDs of one request. */
 export const mostIds = 100_000;
 const reasons = ["future", "foreign", "pinned", "unused", "early", "gap"] as const;
 

@@ -69,7 +69,7 @@ export interface ReleaseBody extends CheckpointJson, RecentsJson, Turns {
   readonly until?: number | undefined;
 }
 
-/** Proves that a claim is the caller's. Its form does not matter: a wrong token never equals the holder's. */
+/** The proof that a claim is the caller's. Its form does not matter, because a wrong token never equals the holder's. */
 const heldToken = printable(
   z.string("to be a string").max(128, "to be at most 128 characters"),
   "to be well-formed and without control characters",
@@ -324,7 +324,7 @@ export const release: Call<void, ReleaseBody> = {
   problems: ["LEASE_LOST", "OTHER_REGISTRY"],
 };
 
-/** The same, in every version of the daemon. Some clients and proxies send no body with a DELETE. */
+/** The same as `release`, in every version of the daemon. Some clients and proxies send no body with a DELETE. */
 export const releaseByDelete: Call<void, ReleaseBody> = {
   ...release,
   method: "DELETE",

@@ -94,7 +94,7 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
     "Your word that every window has passed which the registry forgot: grants and renewals go on, after twice `maxClockSkew`",
   access: "admin",
   body: request({ era: text(128).describe("The era of the namespace, as it was read: no other quarantine is ended.") }),
-  // Where a registry has only a note of a quarantine, there is no namespace.
+  // All fields are optional, because a registry may have a note of a quarantine without a namespace.
   answer: answer<Optional<NamespaceInfo>>({
     id,
     layout: z.string().optional(),
@@ -106,7 +106,7 @@ export const endQuarantine: Call<Optional<NamespaceInfo>, { readonly era: string
 };
 
 interface RemoveBody extends Omit<RemoveRequest, "namespace"> {
-  /** The operator's word. */
+  /** The operator's word that no process uses the namespace. */
   readonly iKnow?: boolean | undefined;
   readonly whileHeld?: boolean | undefined;
 }
@@ -128,7 +128,7 @@ export const remove: Call<void, RemoveBody> = {
     whileHeld: flag
       .describe("Also while a window of it is open, or a program without windows has a worker ID of it. Default false.")
       .optional(),
-    // Optional for the parser alone: its absence has a message of its own.
+    // Optional only for the parser. Its absence has its own message.
     iKnow: flag.meta({ description: "Your word that no process uses the namespace.", const: true }).optional(),
   })
     .refine(

@@ -11,7 +11,7 @@ import { historyRow, record } from "./workers.ts";
 type JsonObject = Record<string, unknown>;
 type AnyCall = Call<unknown, unknown, unknown>;
 
-/** What several answers have in common, by its name. */
+/** The parts that several answers have in common, by their names. */
 const shared: readonly (readonly [name: string, schema: Schema<unknown>])[] = [
   ["Problem", anyProblem],
   ["Namespace", namespace],
@@ -40,7 +40,7 @@ const retryAfter: JsonObject = {
   description: "Seconds: `retryAfterMs` of the Problem, rounded up; 1 where it has none.",
 };
 
-/** The parts of the API, by the beginnings of their paths. A part without a description stands above. */
+/** The parts of the API, by the beginnings of their paths. A part without a description is listed above. */
 const tags: readonly (readonly [begin: string, name: string, description?: string])[] = [
   ["/v1/:namespace/leases", "leases", "Worker IDs for clients with a generator of their own."],
   ["/v1/:namespace/ids", "ids", "IDs that the daemon makes, and what IDs tell."],
@@ -55,7 +55,7 @@ const receipt: JsonObject = {
     "Opaque. A client keeps the newest one of its lease, and sends it with each renewal and with the release: it shows a registry that went back in time what it forgot.",
 };
 
-/** A receipt that cannot be read proves nothing, and is no error. */
+/** An unreadable receipt proves nothing, but is not an error. */
 const receiptParameter: JsonObject = {
   name: receiptHeader,
   in: "header",
@@ -69,20 +69,20 @@ const rolesText = Object.entries(roleTexts)
   .map(([role, text]) => `\`${role}\` (${text})`)
   .join(", ");
 
-/** How a token is sent: one or the other. */
+/** The two ways to send a token. */
 const securitySchemes: JsonObject = {
   bearer: { type: "http", scheme: "bearer", description: `A token has one of the roles ${rolesText}.` },
   basic: { type: "http", scheme: "basic", description: "The token is the password; the user does not matter." },
 };
 
-/** The daemon that is described. */
+/** The described daemon. */
 interface Described {
   readonly version: string;
   /** Whether calls need a token, unless they are open. */
   readonly hasTokens: boolean;
 }
 
-/** The OpenAPI 3.1 description, made of the schemas that validate. */
+/** The OpenAPI 3.1 description, made from the schemas that validate. */
 export function openapi(calls: readonly AnyCall[], { version, hasTokens }: Described): JsonObject {
   const names = new SchemaNames(calls);
   const paths: Record<string, JsonObject> = {};
@@ -112,7 +112,7 @@ export function openapi(calls: readonly AnyCall[], { version, hasTokens }: Descr
   };
 }
 
-/** The schemas of all bodies and answers, each under a name: else a generator of clients would make one up for it. */
+/** The schemas of all bodies and answers, each with a name. Without one, a generator of clients invents a name. */
 class SchemaNames {
   readonly #bodies = new Map<string, Schema<unknown>>();
   readonly #answers: Map<string, Schema<unknown>>;
@@ -132,7 +132,7 @@ class SchemaNames {
     return { ...jsonSchemas(this.#answers, "output", uriOf), ...jsonSchemas(this.#bodies, "input", uriOf) };
   }
 
-  /** A reference to a schema; one without a name as it is. */
+  /** A reference to a schema, or the schema itself if it has no name. */
   of(schema: Schema<unknown>): JsonObject {
     const name = this.#names.get(schema);
     return name === undefined ? jsonSchema(schema, "output") : { $ref: uriOf(name) };
@@ -163,7 +163,7 @@ function operation(call: AnyCall, names: SchemaNames, hasTokens: boolean): JsonO
     }),
     parameters: [...pathParameters(path), ...queryParameters(query), ...(receipts ? [receiptParameter] : [])],
     ...(body !== undefined && {
-      // A body that may be `{}` may be left out.
+      // If `{}` is a valid body, the body is optional.
       requestBody: { required: !body.safeParse({}).success, content: content(names.of(body), example.body) },
     }),
     responses: {

@@ -5,8 +5,8 @@ import { label } from "./fields.ts";
 import { answer, type Schema } from "./schema.ts";
 
 /**
- * HTTP status of each error; a code that is added does not compile until it has one. What may pass by itself, and only that, has a status
- * at which clients try again, 429 or 503, with `Retry-After`: other ones of 4xx are final for them.
+ * HTTP status of each error. A new code does not compile without a status. An error that may end without a change has a status at which
+ * clients try again, 429 or 503, with `Retry-After`. All other errors have another status. Clients do not repeat other 4xx.
  */
 export const statusOf: Readonly<Record<ErrorCode, number>> = {
   CONFIG_INVALID: 400,
@@ -32,7 +32,7 @@ export const statusOf: Readonly<Record<ErrorCode, number>> = {
   REGISTRY_UNAVAILABLE: 503,
 };
 
-/** That of WORKER_ID_HELD where it is not known when the worker ID comes free: it is pinned, or an operator's word is missing. */
+/** Status of WORKER_ID_HELD without a known end: the worker ID is pinned, or an operator must confirm the action. */
 export const heldForGood = 409;
 
 export interface Problem {
@@ -46,7 +46,7 @@ export interface Problem {
 
 const codeText = `One of ${errorCodes.join(", ")}; a newer daemon may have others, for which the status stands.`;
 
-/** A problem as a client reads it: a newer daemon may have other codes. */
+/** A problem as a client reads it. A newer daemon may have other codes. */
 export const anyProblem: Schema<Omit<Problem, "code"> & { readonly code: string }> = answer({
   title: z.string().describe("The status in words."),
   status: z.int().describe("The status of the answer."),
@@ -77,13 +77,13 @@ const statusCodes: Readonly<Record<number, ErrorCode>> = {
   429: "RATE_LIMITED",
 };
 
-/** The code of a problem; for one that this version does not know, what its status says. */
+/** The code of a problem. If this version does not know the code, the status decides. */
 export function knownCode(code: string, status: number): ErrorCode {
   const known = errorCodes.find((known) => known === code) ?? statusCodes[status];
   return known ?? (status < 500 ? "CONFIG_INVALID" : status === 500 ? "SCHEMA_INCOMPATIBLE" : "REGISTRY_UNAVAILABLE");
 }
 
-/** Why a lease is lost, in the `details` of a LEASE_LOST. A reason that only a newer daemon knows counts as the usual one. */
+/** Why a lease is lost, in the `details` of a LEASE_LOST. A reason that only a newer daemon knows counts as `taken`. */
 export const loss: Schema<Omit<Lost, "outcome">> = answer({
   reason: z.string().transform((reason) => lossReasons.find((known) => known === reason) ?? "taken"),
   doubt: z.object({ from: z.number(), until: z.number() }).optional().catch(undefined),

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { didYouMean } from "../id/did-you-mean.ts";
 import { shown, SnowleaseError } from "../id/errors.ts";
 
-/** What a JSON value of the HTTP API has to be. */
+/** The schema of a JSON value of the HTTP API. */
 export type Schema<Value> = z.ZodType<Value>;
 
 /** A schema for each field of a message. */
@@ -11,13 +11,13 @@ export type FieldSchemas<Message> = { readonly [Name in keyof Message]-?: Schema
 /** A message whose fields may all be left out. */
 export type Optional<Message> = { readonly [Name in keyof Message]?: Message[Name] | undefined };
 
-/** So many unknown fields of one object are compared with the known ones: each comparison takes time, and a body may have thousands. */
+/** How many unknown fields of an object are compared with known ones. Each comparison takes time, and a body may have thousands. */
 const mostCompared = 64;
 
 /**
- * The body of a request, or an object in it. A newer client may send fields that this daemon does not know: they are left out. A
- * name that is near a known one is refused, since it is a typing error. So a new field needs a name that is near no other of its
- * body: older daemons would refuse it. @param rule what a value that is no object has to be.
+ * The body of a request, or an object in it. A newer client may send fields that this daemon does not know. They are left out. A
+ * name that is close to a known name is refused as a typing error. So the name of a new field must not be close to another name of its
+ * body. Otherwise older daemons refuse it. @param rule for a value that is not an object.
  */
 export function request<Message>(fields: FieldSchemas<Message>, rule?: string): Schema<Message> {
   const known = Object.keys(fields);
@@ -32,7 +32,7 @@ export function request<Message>(fields: FieldSchemas<Message>, rule?: string): 
   return z.preprocess(refuseMisspelt, z.object(fields, rule)) as unknown as Schema<Message>;
 }
 
-/** A message in which some fields come only with others. @param pairs such a field, and what it needs. */
+/** A message in which some fields need others. @param pairs such a field, and the field that it needs. */
 export function withPairs<Message>(
   schema: Schema<Message>,
   pairs: { readonly [Name in keyof Message]?: keyof Message & string },
@@ -49,17 +49,17 @@ export function withPairs<Message>(
   return checked.meta({ dependentRequired: Object.fromEntries(all.map(([name, other]) => [name, [other]])) });
 }
 
-/** The parameters of a query or a path: an unknown one is refused. */
+/** The parameters of a query or a path. An unknown one is refused. */
 export function parameters<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.strictObject(fields) as unknown as Schema<Message>;
 }
 
-/** An answer: unknown fields are left out, so that answers may grow. */
+/** An answer. Unknown fields are left out, so that newer daemons may send more fields. */
 export function answer<Message>(fields: FieldSchemas<Message>): Schema<Message> {
   return z.object(fields) as unknown as Schema<Message>;
 }
 
-/** The value as the schema has it. @throws SnowleaseError CONFIG_INVALID that names the field, the rule and what came. */
+/** Parses a value by a schema. @throws SnowleaseError CONFIG_INVALID that names the field, the rule and the value. */
 export function checked<Value>(schema: Schema<Value>, value: unknown, whole: string): Value {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
@@ -72,13 +72,13 @@ export function checked<Value>(schema: Schema<Value>, value: unknown, whole: str
 
 type Json = Record<string, unknown>;
 
-/** A JSON Schema: of what may come in, or of what goes out. Objects are open to the fields of newer versions. */
+/** A JSON Schema of the input or the output. Objects may have more fields, for newer versions. */
 export function jsonSchema(schema: Schema<unknown>, io: "input" | "output"): Json {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, override: adapt });
   return rest;
 }
 
-/** JSON Schemas by name: one that stands in another is a reference there. @param uri of a name. */
+/** JSON Schemas by name. A schema inside another is a reference. @param uri of a name. */
 export function jsonSchemas(
   named: ReadonlyMap<string, Schema<unknown>>,
   io: "input" | "output",
@@ -97,12 +97,12 @@ export function jsonSchemas(
 
 function adapt({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-  // Of a list that the daemon does not change; there it would mean that no request has it.
+  // zod's `readOnly` means that the program does not change a list. In JSON Schema it means that requests leave the field out.
   delete jsonSchema.readOnly;
   if (jsonSchema.type === "integer") jsonSchema.format = isInt32(jsonSchema) ? "int32" : "int64";
 }
 
-/** Otherwise a client that is generated in Java or Go would read 32 bits, too few for a time. */
+/** Whether an integer fits 32 bits. Without a format, generated clients in Java or Go use 32 bits, too few for a time. */
 function isInt32({ minimum = -Infinity, maximum = Infinity }: { minimum?: number; maximum?: number }): boolean {
   return minimum >= -(2 ** 31) && maximum < 2 ** 31;
 }
@@ -115,7 +115,7 @@ function complaint(issue: z.core.$ZodIssue, value: unknown, whole: string): stri
     return `Expected ${where} to have only known fields, got ${shown(issue.keys[0])}; see /openapi.json.`;
   }
   const found = issue.path.reduce<unknown>((part, key) => (part as Record<PropertyKey, unknown>)[key], value);
-  // An almost valid value may still be a secret: a token, or a whole body that contains one.
+  // The message quotes neither a token nor a whole body, which may contain one.
   if (name === "")
     return `Expected ${whole} to be a JSON object, got ${Array.isArray(found) ? "a list" : `another ${typeof found}`}.`;
   if (found === undefined) return `Expected \`${name}\` ${issue.message}, got none.`;

@@ -25,7 +25,7 @@ import {
 } from "./fields.ts";
 import { answer, type Optional, parameters, request, type Schema, withPairs } from "./schema.ts";
 
-/** A page of workers; `next` goes into `after` for the next one. */
+/** A page of workers. A request with `next` as `after` gets the next page. */
 interface WorkersAnswer {
   readonly workers: readonly WorkerJson[];
   readonly next?: number | undefined;
@@ -35,7 +35,7 @@ interface HistoryQuery extends HistoryRange {
   readonly before?: number | undefined;
 }
 
-/** A page of history; `next` goes into `before` for the older ones. */
+/** A page of history. A request with `next` as `before` gets older rows. */
 interface HistoryAnswer {
   readonly rows: readonly HistoryJson[];
   readonly next?: number | undefined;

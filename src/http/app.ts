@@ -27,7 +27,7 @@ import { eventsRoute, metricsRoute, systemRoutes } from "./routes/system.ts";
 import { type Allowances, Visit } from "./visit.ts";
 import { workerRoutes } from "./routes/workers.ts";
 
-/** What the HTTP API serves. Every default is the context's. */
+/** Options of the HTTP API. The defaults are those of `AppContext`. */
 export interface AppOptions
   extends
     Pick<AppContext, "registry">,
@@ -35,27 +35,27 @@ export interface AppOptions
     Optional<Omit<Allowances, "signedIn">> {
   /** Keys that sign receipts. Default: each namespace's own. */
   readonly receiptKeys?: ReceiptKeys | undefined;
-  /** Makes the IDs of `POST …/ids`; without it there is no such route. */
+  /** Makes the IDs of `POST …/ids`. Without it, the route does not exist. */
   readonly ids?: Pick<IdMaker, "holds" | "take"> | undefined;
-  /** Names by which clients may call it. Default: this machine's own. */
+  /** Names that clients may use for the daemon. Default: this machine's own. */
   readonly hosts?: AllowedHosts | undefined;
-  /** Pages for people; without them there are no such routes. */
+  /** Pages for people. Without them, their routes do not exist. */
   readonly dashboard?: Dashboard | undefined;
-  /** Readers of events; without them there is no such route. */
+  /** Readers of events. Without them, the route does not exist. */
   readonly streams?: EventStreams | undefined;
-  /** Figures; without them there is no such route. */
+  /** Figures. Without them, the route does not exist. */
   readonly metrics?: Metrics | undefined;
 }
 
-/** The HTTP API without sockets. It never rejects: what goes wrong is a problem+json. */
+/** The HTTP API without sockets. It never rejects. An error becomes a problem+json. */
 export interface App {
-  /** Answers anything. */
+  /** Answers any request. */
   fetch(request: Request, connection?: NodeBindings): Response | Promise<Response>;
-  /** Answers the most frequent requests at half of the cost. False: the request is left to `fetch`. */
+  /** Answers the most frequent requests at half the cost. False: the caller must pass the request to `fetch`. */
   answer(message: IncomingMessage, response: ServerResponse): boolean;
 }
 
-/** How a request came, as hono's server tells. */
+/** Node's objects of a request, as hono's server passes them. */
 interface NodeBindings {
   readonly outgoing: ServerResponse;
 }
@@ -92,7 +92,7 @@ export function createApp(options: AppOptions): App {
     signedIn: dashboard?.authorizationOf,
   };
 
-  /** Lets a request pass to a route, or throws: the one gate, whichever way it came. */
+  /** Lets a request pass to a route, or throws. Both the direct path and hono use this gate. */
   function enter(
     route: PageRoute,
     request: ApiRequest,
@@ -114,7 +114,7 @@ export function createApp(options: AppOptions): App {
   }
 
   const app = new Hono<{ Bindings: Partial<NodeBindings> }>();
-  // One handler a route: hono then calls it as it is, without composing a chain for each request.
+  // With one handler for each route, hono calls the handler directly and composes no chain for each request.
   for (const route of [...routes, ...(dashboard?.routes ?? [])]) {
     app.on(route.method, route.path, async (c) => {
       const visit = enter(route, c.req.raw, (name) => c.req.param(name), c.env?.outgoing);

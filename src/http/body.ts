@@ -10,7 +10,7 @@ const jsonType = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
 const tokens = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
 
 /**
- * The body as JSON; `{}` where there is none.
+ * The body as JSON. `{}` if there is no body.
  * @throws SnowleaseError CONFIG_INVALID: not JSON, not UTF-8, a name twice; with status 413 above 64 KiB, 415 for another type, none, or a content-encoding.
  */
 export async function readJson(request: ApiRequest): Promise<unknown> {
@@ -23,7 +23,7 @@ export async function readJson(request: ApiRequest): Promise<unknown> {
     throw brokenOff(cause);
   }
   if (bytes.byteLength === 0) return {};
-  // A page of another site can have a browser send a body, but not with this type.
+  // A page of another site can make a browser send a body, but not with this type.
   if (type === null) throw notJson();
   let text: string;
   let value: unknown;
@@ -33,12 +33,12 @@ export async function readJson(request: ApiRequest): Promise<unknown> {
   } catch {
     throw new SnowleaseError("CONFIG_INVALID", "Expected the body to be JSON in UTF-8.");
   }
-  // A text that is written again as it came has lost nothing; only others need a closer look.
+  // If the value, written as JSON, equals the text, parsing lost nothing. Only other texts need a closer look.
   if (tersely(value) !== text) refuseRepeats(text);
   return value;
 }
 
-/** The fields of a form. @throws SnowleaseError CONFIG_INVALID: it broke off; with status 413 above 64 KiB, 415 for another type or a content-encoding. */
+/** The fields of a form. @throws SnowleaseError CONFIG_INVALID: incomplete body; with status 413 above 64 KiB, 415 for another type or a content-encoding. */
 export async function readForm(request: ApiRequest): Promise<URLSearchParams> {
   const type = request.headers.get("content-type") ?? "";
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(type)) {
@@ -51,7 +51,7 @@ export async function readForm(request: ApiRequest): Promise<URLSearchParams> {
   }
 }
 
-/** JSON.parse reads any depth; writing and checking JSON reach only as deep as the stack. */
+/** JSON.parse reads any depth, but writing and checking JSON are limited by the stack. */
 function tersely(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -89,7 +89,7 @@ function notJson(): HttpRefusal {
   return new HttpRefusal(415, "CONFIG_INVALID", "Expected a body of content-type application/json; send that header.");
 }
 
-/** Unpacking would let a client fill the memory with a small body. */
+/** The refusal of a compressed body: a small one could fill the memory when unpacked. */
 function coded(coding: string): HttpRefusal {
   return new HttpRefusal(
     415,

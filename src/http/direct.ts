@@ -7,9 +7,9 @@ import type { Route } from "./routes/route.ts";
 import type { Visit } from "./visit.ts";
 
 /*
- * Making a Request of what Node has read, and taking a Response apart, costs as much as the rest of a short answer. This file serves
- * the same routes on Node's own objects. It takes plain requests only. Where a Request and Node would read differently (a header that
- * came twice, an escape in the path, a body of unknown length, an odd Host), the request is left to hono.
+ * To make a Request from Node's objects and to take a Response apart costs as much as the rest of a short answer. This file serves
+ * the same routes on Node's own objects. It takes plain requests only. If Node and a Request could read a request differently (a
+ * repeated header, an escape in the path, a body of unknown length, an odd Host), hono answers it.
  */
 
 /** A plain request, and the route that answers it. */
@@ -21,7 +21,7 @@ export interface DirectRequest extends Pick<Visit, "param"> {
 const plainPath = /^\/[\w/-]+$/;
 const plainHost = /^(?:[\w.-]+|\[[\da-f:]+\])(?::[1-5]?\d{1,4})?$/i;
 
-/** Finds the route of a plain request among those with a JSON body. Undefined: the request is not plain, or none of them is its route. */
+/** Finds the route of a plain request among the routes with a JSON body. Undefined if the request is not plain, or no route fits. */
 export function directRoutes(routes: readonly Route[]): (message: IncomingMessage) => DirectRequest | undefined {
   const patterns = routes
     .filter(({ body }) => body !== undefined)
@@ -46,7 +46,7 @@ function isPlain({ headers, rawHeaders }: IncomingMessage): boolean {
   return 2 * names === rawHeaders.length;
 }
 
-/** Sends the answer of a route with a JSON body: a text, or nothing. */
+/** Sends the answer of a route with a JSON body. The answer is a text, or empty. */
 export function send(response: ServerResponse, { status, headers, body }: AnswerParts): void {
   if (typeof body !== "string") return void response.writeHead(status, headers).end();
   const length = Buffer.byteLength(body);
@@ -73,12 +73,12 @@ function plainRequest(message: IncomingMessage): ApiRequest {
   };
 }
 
-/** The whole body. Node's parser sees to it that no more arrives than was announced. */
+/** The whole body. Node's parser ensures that it is not longer than its content-length. */
 function bodyOf(message: IncomingMessage): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     message.on("data", (chunk: Buffer) => chunks.push(chunk));
-    // Wait for the end, not for the last byte: otherwise bytes behind the body would count as bytes behind the answer.
+    // Wait for the end, not for the last byte. Otherwise bytes after the body would count as bytes after the answer.
     message.on("end", () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)));
     message.on("error", reject);
   });

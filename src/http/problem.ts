@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { type ErrorCode, type ErrorDetails, SnowleaseError } from "../id/errors.ts";
 import { heldForGood, type Problem, statusOf } from "../api/problem.ts";
 
-/** How long a client waits where the error does not say it, ms. */
+/** How long a client waits if the error does not say it, ms. */
 const defaultRetry = 1000;
 
 interface RefusalOptions extends ErrorOptions {
@@ -10,7 +10,7 @@ interface RefusalOptions extends ErrorOptions {
   readonly details?: ErrorDetails;
 }
 
-/** An error with a status of its own: of HTTP, before the request means anything (405, 408, 413, 415, 417, 431), or of readiness. */
+/** An error with its own status, either for a request that HTTP itself refuses (405, 408, 413, 415, 417, 431) or for readiness. */
 export class HttpRefusal extends SnowleaseError {
   readonly answers: number;
   readonly extraHeaders: Readonly<Record<string, string>>;
@@ -23,11 +23,11 @@ export class HttpRefusal extends SnowleaseError {
   }
 }
 
-/** An answer in its parts: also for the direct path, which has no Response. */
+/** The parts of an answer. The direct path needs them, because it has no Response. */
 export interface AnswerParts {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Bytes: all copies of this answer share them. */
+  /** If it is bytes, all copies of this answer share them. */
   readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
@@ -35,12 +35,12 @@ export function responseOf({ body, ...init }: AnswerParts): Response {
   return new Response(body, init);
 }
 
-/** A worker ID that no time frees is a conflict. */
+/** The status of an error. A worker ID that does not become free with time is a conflict. */
 function statusIn(code: ErrorCode, retryAfterMs: number | undefined): number {
   return code === "WORKER_ID_HELD" && retryAfterMs === undefined ? heldForGood : statusOf[code];
 }
 
-/** An error as RFC 9457 has it. */
+/** An error in the format of RFC 9457. */
 export function problemParts(error: SnowleaseError): AnswerParts & { readonly body: string } {
   const { code, message, details } = error;
   const { retryAfterMs, ...rest } = details;

@@ -1,9 +1,9 @@
-/** As much of a request as the API looks at: a `Request` is one. */
+/** The part of a request that the API reads. A `Request` has it. */
 export interface ApiRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: { get(name: string): string | null };
-  /** The body as it comes, of whatever length. */
+  /** The body as a stream, of any length. */
   readonly body: Request["body"];
   /** The whole body. */
   arrayBuffer(): Promise<ArrayBuffer | Uint8Array>;

@@ -9,15 +9,15 @@ import type { ApiRequest } from "./request.ts";
 import { admit } from "./access/credentials.ts";
 import type { Tokens } from "../serving/tokens.ts";
 
-/** What one client may take of the daemon. */
+/** Limits of what one client may use of the daemon. */
 export interface Allowances {
   /** The tokens and their rights. Default: every client may do everything. */
   readonly tokens: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */
   readonly claimRate: ClaimRate | undefined;
-  /** What large answers may take. Default: of this server alone. */
+  /** The memory for large answers. Default: a budget of this server alone. */
   readonly memory: AnswerMemory;
-  /** The `Authorization` of a browser that was signed in. */
+  /** Returns the `Authorization` of a browser that is signed in. */
   readonly signedIn: ((request: ApiRequest) => string | null) | undefined;
   /** Called with the connection of each request that showed a token. */
   readonly onKnown: ((socket: Socket) => void) | undefined;
@@ -28,11 +28,11 @@ type Admission = Pick<Call, "access" | "signedIn">;
 
 export class Visit {
   readonly request: ApiRequest;
-  /** What stands in the path for `:namespace`, `:workerId` or `:id`. */
+  /** The part of the path for `:namespace`, `:workerId` or `:id`. */
   readonly param: (name: string) => string | undefined;
-  /** What tells this client from others; undefined: there are no tokens. */
+  /** Identifies this client. Undefined if the daemon has no tokens, or the route is open. */
   readonly client: string | undefined;
-  /** The receipt that the answer bears. */
+  /** The receipt that is sent with the answer. */
   receipt: string | undefined;
   readonly #entry: Admission;
   readonly #allowances: Allowances;
@@ -55,7 +55,7 @@ export class Visit {
     if (this.client !== undefined && response !== undefined) allowances.onKnown?.(response.req.socket);
   }
 
-  /** Throws when the client would not be let in any more, as after it signed out. Returns what tells it from others. */
+  /** Throws when the client has lost its access, for example because it signed out. Returns a text that identifies the client. */
   admit(access: Access = this.#entry.access): string | undefined {
     if (access === "open") return undefined;
     const { tokens } = this.#allowances;
@@ -71,12 +71,12 @@ export class Visit {
     }
   }
 
-  /** The client whose limits count: a token, else an address; all clients of a socket count as one. */
+  /** The client whose limits count: a token, or else an address. All clients of a Unix socket count as one. */
   get payer(): string {
     return this.client ?? this.#response?.req.socket.remoteAddress ?? "socket";
   }
 
-  /** @throws SnowleaseError RATE_LIMITED for one claim too many of this client. */
+  /** Counts a claim of this client. @throws SnowleaseError RATE_LIMITED when the client has made too many claims. */
   countClaim(): void {
     this.#allowances.claimRate?.count(this.payer);
   }
@@ -85,13 +85,13 @@ export class Visit {
   checkWanted(): void {
     const socket = this.#response?.req.socket;
     if (socket === undefined || !(socket.destroyed || socket.readableEnded)) return;
-    // For the log alone: there is no connection left to send it on.
+    // Only the log shows this error, because the connection is gone.
     throw new HttpRefusal(400, "CONFIG_INVALID", "Expected the client to wait for the answer; it hung up.");
   }
 
-  /** Waits until the daemon has heard from all connections. Throws when this one has hung up since its request. */
+  /** Waits until the daemon has read all connections. Throws when this client has hung up since its request. */
   async present(): Promise<void> {
-    // Node reads a connection once a turn: the request in one, its end at the earliest in the next.
+    // Node reads a connection once in each turn of the event loop. So it reads a connection's end at least one turn after the request.
     await turn();
     await turn();
     this.checkWanted();
@@ -100,7 +100,7 @@ export class Visit {
   /** Reserves bytes for a large answer until it is sent. @throws SnowleaseError RATE_LIMITED when large answers take too much already. */
   hold(bytes: number): void {
     if (this.#response === undefined) return;
-    // Of a connection that has ended, there is no end to wait for.
+    // A connection that has already ended emits no `close` any more.
     this.checkWanted();
     this.#response.once("close", this.#allowances.memory.hold(bytes));
   }

@@ -6,21 +6,21 @@ import { timeText } from "../id/errors.ts";
 import { type UnheldReason, unheldReason } from "./unheld-reason.ts";
 import { inspect, type Inspection, type Reading } from "./inspect.ts";
 
-/** The parts of an ID, and the holders that can have made it. */
+/** The parts of an ID, and the holders that may have made it. */
 export interface Explanation extends Inspection {
   readonly layout: Layout;
-  /** The claims whose window holds the ID's whole tick; several where one holder continued behind another in it. */
+  /** The claims whose window holds the ID's whole tick. There are several if one holder continued after another in that tick. */
   readonly holders: readonly HistoryRow[];
-  /** Why there are none; `detail`: one sentence for people. */
+  /** Why there are no holders. `detail`: one sentence for people. */
   readonly unheld?: { readonly why: UnheldReason; readonly detail: string } | undefined;
-  /** The registry's, Unix ms. */
+  /** The registry's clock, Unix ms. */
   readonly clock: number;
 }
 
 /**
  * Takes an ID apart by its namespace's layout, and looks up the holder of its worker ID at that time.
- * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a text that is no ID, or one that the layout
- * cannot hold, or where a time is missing.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID if the text is not an ID, the layout cannot hold the ID, or
+ * a time is missing.
  */
 export async function explain(
   registry: Registry,
@@ -36,7 +36,7 @@ export async function explain(
   const until = from + layout.tick;
   const met = await registry.history(namespace, workerId, { from, until });
   const { clock } = await registry.ping();
-  // A tick that is only partly in a window cannot have been used by its holder.
+  // A holder cannot use a tick that is only partly in its window.
   const holders = met.filter((row) => (row.continuedFrom ?? row.from) <= from && until <= row.until);
   if (holders.length > 0) return { ...inspected, layout, holders, clock };
   const record = await registry.worker(namespace, workerId);
@@ -51,7 +51,7 @@ export async function explain(
 interface UnheldContext {
   readonly workerId: number;
   readonly record: WorkerRecord | undefined;
-  /** The newest claim that began before the time, and the oldest that ended behind it. */
+  /** The newest claim that began before the time, and the oldest claim that ended after it. */
   readonly before: HistoryRow | undefined;
   readonly after: HistoryRow | undefined;
   readonly clock: number;
@@ -77,7 +77,7 @@ function detailOf(why: UnheldReason, { workerId, record, before, after, clock }:
   }
 }
 
-/** A holder in a line: `orders-1 (10.0.0.7), pid 42`. */
+/** A holder in one line: `orders-1 (10.0.0.7), pid 42`. */
 export function holderText({ host, ip, pid, instance }: HolderLabel): string {
   return `${host}${ip === "" || ip === host ? "" : ` (${ip})`}, pid ${pid}${instance === "" ? "" : `, ${instance}`}`;
 }
@@ -89,7 +89,7 @@ const ends: Readonly<Record<NonNullable<HistoryRow["end"]>, string>> = {
   "taken-over": "never released",
 };
 
-/** How a claim ended, or that it goes on. */
+/** How a claim ended, or its present state. */
 export function endText({ end, until }: HistoryRow, clock: number): string {
   if (end !== undefined) return ends[end];
   return until > clock ? "live" : "never released";

@@ -10,49 +10,49 @@ import { LeaseClient } from "../sharing/lease-client.ts";
 import { type LeaseServer, leaseServer } from "../sharing/lease-server.ts";
 import { SharedSnowflake } from "../sharing/shared-snowflake.ts";
 
-/** Makes IDs for others. */
+/** Makes IDs for clients. */
 export interface IdMaker {
-  /** Whether there is a lease in this namespace; else the next `take` claims one. */
+  /** Whether there is a lease in this namespace. Otherwise the next `take` claims one. */
   holds(namespace: string): boolean;
   /**
-   * So many IDs, in ascending order, once the clock allows them. Rejects like `Snowflake.nextAsync`, like a claim, and with RATE_LIMITED
-   * where there are as many leases as may be and each is in use.
-   * @param checkWanted throws when the asker has gone; asked while it waits.
+   * Makes `count` IDs, in ascending order, once the clock allows them. Rejects like `Snowflake.nextAsync`, like a claim, and with
+   * RATE_LIMITED if another lease would be too many and each present lease is in use.
+   * @param checkWanted throws when the caller has gone. It is called during the wait.
    */
   take(namespace: string, count: number, checkWanted?: () => void): Promise<BigUint64Array>;
   /**
-   * Fills an array from its start with as many IDs as can be made at once, without waiting for anything. Returns their number: 0 where
-   * there is no lease in this namespace, or its tick is used up; `take` waits for more.
+   * Fills an array from its start with as many IDs as are possible without waiting. Returns their number. It is 0 if there is no lease
+   * in this namespace, or its tick is used up. `take` waits for more.
    */
   fillNow(namespace: string, target: BigUint64Array): number;
-  /** How many bits an ID of this namespace has; undefined where there is no lease. */
+  /** How many bits an ID of this namespace has. Undefined without a lease. */
   bitsIn(namespace: string): number | undefined;
-  /** Gives back each worker ID that no request uses; a later request may claim one again. Rejects when one could not be given back. */
+  /** Releases each worker ID that no request uses. A later request may claim one again. Rejects when a release failed. */
   releaseIdle(): Promise<void>;
-  /** Gives every worker ID back; no ID is made after this. Rejects when one could not be given back. */
+  /** Releases every worker ID. No ID is made after this. Rejects when a release failed. */
   close(): Promise<void>;
 }
 
 /** Lends leases to other processes. */
 export interface LeaseLender {
   /**
-   * The server of the lease in this namespace, which is claimed where there is none. Rejects like a claim, and with CONFIG_INVALID where
-   * leases are not lent. `fresh`: for a namespace that does not exist yet.
+   * The lease server of this namespace. Claims a lease if there is none. Rejects like a claim, and with CONFIG_INVALID if leases are
+   * not lent. `fresh`: for a namespace that does not exist yet.
    */
   lend(namespace: string, fresh: Fresh): Promise<LeaseServer>;
-  /** The same, of a lease that is held; undefined where there is none. */
+  /** The lease server of a present lease. Undefined without one. */
   lent(namespace: string): LeaseServer | undefined;
   /** How many processes use each namespace's lease. */
   borrowers(): ReadonlyMap<string, number>;
 }
 
-/** `layout` and `limits` are for a new namespace, `pool` is for each that has these worker IDs, `window` for each that allows it. */
+/** `layout` and `limits` apply to a new namespace, `pool` to each one with these worker IDs, `window` to each one that allows it. */
 export interface OwnLeaseOptions extends Omit<LeaseOptions, "namespace" | "pool" | "workerId" | "onLost"> {
   readonly pool?: PoolBounds | undefined;
-  /** Leases at once. For one more, the one that was used the longest ago goes back, of those that no request uses. Default 100. */
+  /** Most leases at once. For one more, the least recently used lease without a present request is released. Default 100. */
   readonly most?: number | undefined;
   readonly onLease?: ((lease: Lease) => void) | undefined;
-  /** An unused worker ID could not be given back. */
+  /** Called when the release of an unused worker ID failed. */
   readonly onNotReleased?: ((error: unknown, namespace: string) => void) | undefined;
   readonly onMade?: ((namespace: string, count: number) => void) | undefined;
   /** Whether other processes may borrow the leases. Default false. */
@@ -60,11 +60,11 @@ export interface OwnLeaseOptions extends Omit<LeaseOptions, "namespace" | "pool"
 }
 
 /**
- * Of the blocks of a span, and so of the processes that may borrow one lease: each prefetches one, and the rest is left for those that need
- * more, and for the daemon itself. 24 of 32; a layout of few sequences has fewer.
+ * The part of the blocks of a span that limits the processes that borrow one lease. Each process prefetches one block. The rest is for
+ * processes that need more, and for the daemon itself. It is 24 of 32 blocks, and less for a layout with few sequences.
  */
 const borrowedShare = 3 / 4;
-/** Of a lease that no request uses for so many of its windows, the worker ID goes back. */
+/** A lease is released after this many of its windows without a request. */
 const idleWindows = 5;
 
 /** The settings of a namespace that does not exist yet. */
@@ -73,25 +73,25 @@ type Fresh = Pick<OwnLeaseOptions, "layout" | "limits">;
 interface NamespaceLease {
   readonly namespace: string;
   readonly generator: Promise<Snowflake>;
-  /** What `generator` resolved with. */
+  /** The result of `generator`. */
   ready: Snowflake | undefined;
-  /** Set once the lease is claimed, where it is lent. */
+  /** Set once the lease is claimed, if it is lent. */
   server: LeaseServer | undefined;
-  /** Aborted when it is given back or lost. */
+  /** Aborted when the lease is released or lost. */
   readonly ended: AbortController;
-  /** Requests that use it. */
+  /** Number of requests that use it now. */
   users: number;
-  /** On the monotonic clock, ms. */
+  /** Time of the last use on the monotonic clock, ms. */
   lastUse: number;
 }
 
-/** One lease per namespace: claimed at the first request for IDs, given back after a while without requests. */
+/** One lease per namespace. It is claimed at the first request for IDs, and released after a time without requests. */
 export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & LeaseLender {
-  // A lease keeps some 0.3 MiB: which sequences of the last ticks were used.
+  // A lease needs about 0.3 MiB for the used sequences of the last ticks.
   const { onLease, onMade, onNotReleased, most = 100, lends = false, ...shared } = options;
   const { clock } = host;
   const leases = new Map<string, NamespaceLease>();
-  /** Namespace -> its worker ID that is being given back. */
+  /** Namespace -> the release of its worker ID, in progress. */
   const leaving = new Map<string, Promise<void>>();
   const stop = new AbortController();
 
@@ -110,7 +110,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
       void releaseWhenIdle(namespace, ended.signal, idleWindows * window);
       return generator;
     } catch (error) {
-      // Without a generator it would be renewed forever.
+      // Without a generator, the lease would be renewed forever.
       await lease.close().catch(() => undefined);
       throw error;
     }
@@ -126,7 +126,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
     const left = [leaving.get(namespace) ?? Promise.resolve()];
     if (leases.size >= most) left.push(releaseAlone(longestUnused()));
     const ended = new AbortController();
-    // The number that is being given back may be the only one of the pool.
+    // Wait for the release, because the pool may have no other worker ID.
     const generator = Promise.allSettled(left).then(async () => {
       own.ready = await claim(namespace, ended, fresh);
       own.server = serverOf(own.ready);
@@ -142,7 +142,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
       lastUse: 0,
     };
     leases.set(namespace, own);
-    // The next request claims anew, as after a restart.
+    // The next request makes a new claim, as after a restart.
     const forget = (): void => void (leases.get(namespace) === own && leases.delete(namespace));
     ended.signal.addEventListener("abort", forget, { once: true });
     generator.catch(forget);
@@ -160,11 +160,11 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
   }
 
   function unused(): readonly NamespaceLease[] {
-    // A share of which nothing is taken keeps no other namespace from its IDs.
+    // `borrowers` counts only lease clients that take blocks. Others must not prevent IDs of another namespace.
     return [...leases.values()].filter(({ users, server }) => users === 0 && (server?.borrowers ?? 0) === 0);
   }
 
-  /** Gives a worker ID back. From now on no ID is made with it, also if the call fails. */
+  /** Releases a worker ID. From now on no ID is made with it, even if the call fails. */
   function release({ namespace, generator, ended }: NamespaceLease): Promise<void> {
     ended.abort();
     const left = generator
@@ -188,7 +188,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
     }
   }
 
-  /** Uses a lease, which is claimed where there is none. */
+  /** Uses the lease of a namespace. Claims one if there is none. */
   async function withLease<Result>(
     namespace: string,
     use: (generator: Snowflake, own: NamespaceLease) => Promise<Result>,
@@ -251,7 +251,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
 
     close() {
       stop.abort(closing());
-      // A claim that was refused has nothing to give back.
+      // A refused claim has nothing to release.
       const closed = [...leases.values()].map((own) =>
         own.generator.then(
           () => release(own),
@@ -263,7 +263,7 @@ export function ownLeases(host: LeaseHost, options: OwnLeaseOptions): IdMaker & 
   };
 }
 
-/** Borrowers cannot see the file of a registry: they may run in other containers, and learn of its end by their renewals. */
+/** Lease clients do not get the registry's file, because they may run in other containers. Their renewals show the end of the lease. */
 function serverOf(generator: Snowflake): LeaseServer | undefined {
   if (!(generator instanceof SharedSnowflake) || generator.blocks instanceof LeaseClient) return undefined;
   const { lease, blocks } = generator;
@@ -279,13 +279,13 @@ function lendsNothing(): SnowleaseError {
   );
 }
 
-/** Waits for all steps, also where one fails; then rejects with the first failure. */
+/** Waits for all steps, even if one fails. Then rejects with the first failure. */
 export async function allSteps(steps: readonly Promise<void>[]): Promise<void> {
   const failed = (await Promise.allSettled(steps)).find((step) => step.status === "rejected");
   if (failed !== undefined) throw failed.reason;
 }
 
-/** Takes the rest of the present tick; 0 where it is used up, and the next turn waits. */
+/** Takes the rest of the present tick. Returns 0 if the tick is used up and the next one is not open yet. */
 function rest(generator: Snowflake, target: BigUint64Array): number {
   try {
     return generator.fill(target);

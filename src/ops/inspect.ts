@@ -6,27 +6,27 @@ export interface Inspection {
   readonly id: bigint;
   readonly format: EncodingName;
   readonly parts: IdParts;
-  /** The text is one that only a number of 53 bits has: one in 256 IDs looks so, and each that was rounded. Absent for all others. */
+  /** True if the ID looks rounded to 53 bits. One in 256 IDs looks like this, and every rounded ID does. Undefined for all others. */
   readonly rounded?: true;
 }
 
-/** For people, behind what an ID tells that looks rounded. */
+/** For people, after the parts of an ID that looks rounded. */
 export const roundedNote: string =
   "looks rounded to 53 bits, as by JavaScript's numbers, JSON readers and spreadsheets: then worker ID and sequence are wrong; take the ID from where it is stored as text or as an integer of 64 bits";
 
 /** Facts about an ID that its text does not contain. */
 export interface Reading {
-  /** The encoding; left out: recognized by the text. */
+  /** The encoding. Default: it is recognized by the text. */
   readonly format?: EncodingName | undefined;
-  /** A time near its making, Unix ms: for a layout whose timestamp wraps. */
+  /** A time near its creation, Unix ms. A layout whose timestamp wraps needs it. */
   readonly at?: number | undefined;
-  /** The place to correct, for the message about a text that is no ID. Default: `the ID`. */
+  /** The source of the text, for the message about an invalid ID. Default: `the ID`. */
   readonly from?: string | undefined;
 }
 
 /**
  * Takes an ID apart, without a registry.
- * @throws SnowleaseError CONFIG_INVALID when the text is no ID, or one that the layout cannot hold, or a time is missing.
+ * @throws SnowleaseError CONFIG_INVALID when the text is not an ID, the layout cannot hold the ID, or a time is missing.
  */
 export function inspect(text: string, layout: Layout, { format, at, from = "the ID" }: Reading = {}): Inspection {
   const { id, encoding } = withSource(from, () => decodeAny(text, format, layout.totalBits));

@@ -3,10 +3,10 @@ import { asSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import { type OperationName, requiredOperations, wrapRegistry } from "../registries/wrap.ts";
 
-/** All that programs ask a store. */
+/** All operations that programs use. */
 const operations = [...requiredOperations, "takeBlocks", "pinAll", "unpinAll"] as const;
 
-/** A call that came back with an answer or an error. */
+/** A finished call, with an answer or an error. */
 export interface InstrumentedCall {
   readonly operation: OperationName;
   /** Undefined for `ping`. */

@@ -5,15 +5,15 @@ import { assumedLimits, type EraInfo, type NamespaceInfo } from "../rule/limits.
 import { canBeShortened, endCommand, removeCommand } from "../rule/quarantine.ts";
 import type { EndQuarantineRequest, Registry } from "../rule/registry.ts";
 
-/** What an operator is told of a namespace and its quarantine. */
+/** The facts about a namespace and its quarantine that operators get. */
 type Quarantined = Pick<NamespaceInfo, "id" | "era" | "quarantineEnd" | "quarantineUntil" | "maxClockSkew">;
 
-/** A namespace's era and quarantine, and the clocks by which an operator judges them. Times in Unix ms. */
+/** A namespace's era and quarantine, and the clocks to compare them with. Times in Unix ms. */
 export interface QuarantineReport extends Quarantined {
   readonly namespace: string;
-  /** The registry's. */
+  /** The registry's clock. */
   readonly clock: number;
-  /** This host's, at the same moment. */
+  /** This host's clock at the same moment. */
   readonly hostClock: number;
 }
 
@@ -30,7 +30,7 @@ export async function quarantineReport(
   return { namespace, id, era, quarantineEnd, quarantineUntil, maxClockSkew, clock, hostClock };
 }
 
-/** A Redis can have a note of a quarantine alone: it refuses to describe the namespace until the quarantine has passed. */
+/** A Redis may have only a note of a quarantine. Then it refuses to describe the namespace until the quarantine has passed. */
 async function describedOrNoted(registry: Registry, namespace: string): Promise<Quarantined> {
   try {
     return await knownNamespace(registry, namespace);
@@ -43,7 +43,7 @@ async function describedOrNoted(registry: Registry, namespace: string): Promise<
 }
 
 /**
- * An operator's word that every window has passed which the store forgot.
+ * Ends a quarantine. With it, an operator confirms that every window that the store forgot has passed.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
  * cannot end a quarantine.
  */
@@ -57,7 +57,7 @@ export async function endQuarantine(registry: Registry, request: EndQuarantineRe
   );
 }
 
-/** Its refusal does not advise to make the namespace: the store may have forgotten it. */
+/** Does not advise to create a missing namespace, because the store may have forgotten it. */
 async function knownNamespace(registry: Registry, namespace: string): Promise<NamespaceInfo> {
   const info = await registry.describe(namespace);
   if (info !== undefined) return info;
@@ -67,7 +67,7 @@ async function knownNamespace(registry: Registry, namespace: string): Promise<Na
   );
 }
 
-/** A quarantine as an operator looks at it. */
+/** The facts of a quarantine for the texts below. */
 type QuarantineView = EraInfo & Pick<NamespaceInfo, "maxClockSkew">;
 
 /** The quarantine of a namespace as a text for operators. `clock`: the registry's, Unix ms. */
@@ -95,8 +95,8 @@ export function quarantineText(look: QuarantineView, clock: number): string {
 }
 
 /**
- * What an operator may do in a quarantine, with the command; undefined where nothing is left to do. `registry`: how the command names it.
- * Default: with the word URL.
+ * Advice for an operator in a quarantine, with a command. Undefined if there is none. `registry`: its name in the command. Default: the
+ * word URL.
  */
 export function quarantineAdvice(
   { quarantineUntil = 0, era, maxClockSkew }: QuarantineView,

@@ -7,7 +7,7 @@ import { checkUnheld } from "./unheld.ts";
 /**
  * Removes a namespace that no process uses. `where`: the registry for people.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
- * removes none; WORKER_ID_HELD while a window is open, or a program without windows has a worker ID.
+ * cannot remove namespaces; WORKER_ID_HELD while a window is open, or a program without windows has a worker ID.
  */
 export async function removeNamespace(registry: Registry, request: RemoveRequest, where: string): Promise<void> {
   const { namespace, era } = request;
@@ -25,7 +25,7 @@ export async function removeNamespace(registry: Registry, request: RemoveRequest
   await registry.remove(request);
 }
 
-/** The holder of a window without a claim may still use it, and tells no program without windows that it does. */
+/** Refuses if a window is open although its claim has ended. Its holder may still use it, and programs without windows do not see that. */
 async function checkPassed(registry: Registry, namespace: string, where: string): Promise<void> {
   const page = { limit: 10_000 };
   const ended = [

@@ -4,18 +4,18 @@ import { checkEra } from "../rule/quarantine.ts";
 import type { Registry, SeparateRequest } from "../rule/registry.ts";
 import { checkUnheld } from "./unheld.ts";
 
-/** A copy that was separated from its original. */
+/** A copy of a registry that was separated from its original. */
 export interface SeparatedCopy {
-  /** The id of the original; absent where it had none. */
+  /** The id of the original. Undefined if it had none. */
   readonly originalId: string | undefined;
   readonly info: NamespaceInfo;
 }
 
 /**
- * An operator's word that this registry is a copy which is put to another use than its original, and that no process uses it. `where`: the
- * registry for people.
+ * Separates a copy of a registry from its original. With it, an operator confirms that the copy is for another use, and that no process
+ * uses it. `where`: the registry for people.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for another era than the present one, and for a registry that
- * only passes requests on; WORKER_ID_HELD while a holder's window is open: an original in use has such a window at any time.
+ * only passes requests on; WORKER_ID_HELD while a holder's window is open. An original in use always has such a window.
  */
 export async function separateCopy(
   registry: Registry,

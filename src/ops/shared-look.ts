@@ -3,13 +3,13 @@ import { type Clock, monotonic } from "../clock.ts";
 /** Times in ms. */
 interface SharedLookOptions {
   readonly clock: Clock;
-  /** Shortest time between two looks: an earlier caller gets what the last look found. */
+  /** Shortest time between two looks. An earlier caller gets the result of the last look. */
   readonly interval: number;
-  /** How long a caller waits. The look itself goes on, and the next caller gets what it finds. */
+  /** How long a caller waits. After that, the look itself goes on, and the next caller gets its result. */
   readonly patience: number;
 }
 
-/** A look at a registry that callers share: any number of them at once cost one look. */
+/** A look at a registry, shared by all callers that wait for it. */
 export class SharedLook {
   readonly #options: SharedLookOptions;
   readonly #look: () => Promise<unknown>;

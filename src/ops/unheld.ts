@@ -2,8 +2,8 @@ import { SnowleaseError, timeText } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 
 /**
- * Refuses what an operator does to a whole namespace while a holder's window is open. No ID depends on this look: a mistake in the address
- * would stop a fleet. `where`: the registry for people. `advice`: a sentence.
+ * Refuses an action on a whole namespace while a holder's window is open. Otherwise an operator with a wrong address could stop a
+ * fleet. No ID depends on it. `where`: the registry for people. `advice`: a sentence.
  * @throws SnowleaseError WORKER_ID_HELD
  */
 export async function checkUnheld(registry: Registry, namespace: string, where: string, advice: string): Promise<void> {

@@ -32,13 +32,13 @@ export async function recordsOf(registry: Registry, namespace: string): Promise<
 export interface EndedClaim {
   readonly holder: HolderLabel;
   readonly fence: number;
-  /** Until when its window stays closed, Unix ms. */
+  /** The worker ID rests until this time, Unix ms. */
   readonly until: number;
 }
 
 /**
  * Ends the present claim, and never a later one.
- * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed; WORKER_ID_HELD when it is and `force` is false, and when
+ * @throws SnowleaseError NOT_FOUND when the worker ID was never claimed; WORKER_ID_HELD when it is held and `force` is false, and when
  * another holder claimed it in the meantime.
  */
 export async function releaseWorker(
@@ -66,7 +66,7 @@ export async function releaseWorker(
 }
 
 /**
- * Keeps worker IDs out of the pool; their present holders go on. All of them, or none where one cannot be pinned.
+ * Keeps worker IDs out of the pool. Their present holders continue. Pins all of them, or none if one cannot be pinned.
  * @throws SnowleaseError NOT_FOUND for an unknown namespace; CONFIG_INVALID for a worker ID that its layout does not have, or a
  * reason that is empty or too long.
  */
@@ -84,8 +84,8 @@ export async function pinWorkers(
 }
 
 /**
- * Puts pinned worker IDs back into the pool; their windows stay as they were.
- * @throws SnowleaseError NOT_FOUND for an unknown namespace, and for worker IDs that were not pinned; the others are unpinned then.
+ * Puts pinned worker IDs back into the pool. Their windows stay as they were.
+ * @throws SnowleaseError NOT_FOUND for an unknown namespace, and for worker IDs that were not pinned. The others are unpinned.
  */
 export async function unpinWorkers(registry: Registry, namespace: string, workerIds: readonly number[]): Promise<void> {
   await presentNamespace(registry, namespace);

@@ -14,22 +14,22 @@ import { countOf, RespError, type Session } from "./session.ts";
 
 /** One command of the protocol. */
 interface Command {
-  /** How many arguments it takes, without its name. */
+  /** The fewest arguments that it takes, without its name. */
   readonly least: number;
   readonly most: number;
   readonly summary: string;
-  /** It may be asked before a token is shown. */
+  /** The client may send it before it sends a token. */
   readonly open?: true;
-  /** The connection ends behind its answer. */
+  /** The connection ends after its answer. */
   readonly ends?: true;
-  /** Its first argument is a namespace; -1: each of them is. */
+  /** 1: its first argument is a namespace. -1: each argument is one. */
   readonly key?: 1 | -1;
   readonly run: (session: Session, args: readonly string[]) => string | Promise<string>;
 }
 
-/** Of the Redis whose answers to these commands are ours: libraries choose by it what they send. */
+/** The version of Redis whose answers these commands give. Libraries choose their requests by it. */
 const redisVersion = "7.2.0";
-/** Of a client or its library. */
+/** The name of a client or of its library. */
 const namePattern = /^[\x21-\x7e]{0,128}$/;
 const any = Infinity;
 
@@ -143,7 +143,7 @@ const table: Readonly<Record<string, Command>> = {
 };
 
 const commands: ReadonlyMap<string, Command> = new Map(Object.entries(table));
-/** By the version of the protocol: what COMMAND and COMMAND DOCS answer. */
+/** Protocol version -> answer of COMMAND. `docs` has the answers of COMMAND DOCS. */
 const tables: Partial<Record<ProtocolVersion, string>> = {};
 const docs: Partial<Record<ProtocolVersion, string>> = {};
 
@@ -217,7 +217,7 @@ function commandTable({ version }: Session, [sub = "", ...names]: readonly strin
   const entries = [...commands];
   switch (sub.toUpperCase()) {
     case "":
-      // Many times as long as the request.
+      // Cached, because the answer is many times as long as the request.
       return (tables[version] ??= reply(entries.map(described), version));
     case "COUNT":
       return integer(entries.length);
@@ -235,7 +235,7 @@ function documented([name, { summary }]: readonly [string, Command]): [string, R
   return [name.toLowerCase(), { summary }];
 }
 
-/** As Redis describes a command: name, arity (negative: at least), flags, first and last key, step. */
+/** A command in the format of Redis: name, arity (negative: at least), flags, first and last key, step. */
 function described([name, { least, most, key }]: readonly [string, Command]): ReplyValue {
   const arity = least === most ? least + 1 : -(least + 1);
   const keys = key === undefined ? [0, 0, 0] : [1, key, 1];
@@ -251,7 +251,7 @@ function unknownSubcommand(name: string, sub: string): RespError {
   return new RespError("ERR", `unknown subcommand '${short(sub)}' of ${name}, or wrong number of its arguments.`);
 }
 
-/** Of a name that came, for a message; a token may have come in its place, so no more than a few characters. */
+/** A few characters of a name from a client, for a message. They are few because a client may send a token instead of a name. */
 function short(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, "?").slice(0, 24);
 }

@@ -9,21 +9,21 @@ import { ProtocolError, RequestParser } from "./parser.ts";
 import { failure, refusal } from "./replies.ts";
 import { mostAtOnce, PartialAnswer, type RespCode, type RespContext, RespError, Session } from "./session.ts";
 
-/** What a server's connections share. */
+/** Shared by the connections of a server. */
 export interface ServerContext extends RespContext {
   readonly connections: Connections;
   readonly log: Log;
-  /** Counts requests that are answered with an error. */
+  /** Counts requests that get an error as their answer. */
   readonly onFailed: (code: ErrorCode, count: number) => void;
-  /** How long an answer may stand still, ms: the client takes nothing of it. */
+  /** How long an answer may stand still because the client takes nothing of it, ms. */
   readonly idleTimeout: number;
 }
 
-/** Answers that are sent together, bytes. While the client does not take as much, nothing more of its requests is answered. */
+/** Bytes of answers that are sent together. While this many bytes wait for the client, no further request is answered. */
 const mostUnsent = 16 * 1024;
-/** Requests that may wait behind the one under way, bytes: with more, no more is read. */
+/** Bytes of requests that may wait while another is answered. Above this, the connection is not read. */
 const mostUnread = 16 * 1024;
-/** For how long one connection is answered before others have their turn, ms; looked at after every so many answers. */
+/** For how long one connection is answered before others get their turn, ms. It is checked after every `answersATime` answers. */
 const longestTurn = 5;
 const answersATime = 16;
 const codes: Readonly<Record<RespCode, ErrorCode>> = {
@@ -42,25 +42,25 @@ export class RespConnection {
   readonly #parser = new RequestParser();
   /** Answers that are not sent yet. */
   #unsent = "";
-  /** A request waits for its answer. */
+  /** Whether a request waits for its answer. */
   #waits = false;
-  /** The client has not taken what was sent. */
+  /** Whether the client has yet to take answers that were sent. */
   #isFull = false;
-  /** No more requests are answered. */
+  /** Whether the connection is ending, so that no more requests are answered. */
   #isEnding = false;
-  /** Ends once all that was read is answered. */
+  /** Whether the connection ends after the answers to all requests that were read. */
   #drains = false;
-  /** Called once the answers so far are sent. */
+  /** Functions to call once the answers so far are sent. */
   readonly #sent: (() => void)[] = [];
-  /** The GET that came last, as it came, and its namespace: most clients repeat it. */
+  /** The text of the last GET, and its namespace. Most clients repeat it. */
   #lastGet = "";
   #lastNamespace = "";
-  /** Counts up with whole requests; what `isLate` saw last. */
+  /** Number of whole requests, and that number at the last call of `isLate`. */
   #whole = 0;
   #wholeSeen = 0;
-  /** Since when the same request is not whole; undefined: there is none. */
+  /** Time since which the present request is incomplete. Undefined: none is. */
   #partialSince: number | undefined;
-  /** Since when a token is awaited; undefined: it was shown, or there is none to show. */
+  /** Time since which the connection waits for a token. Undefined: it has one, or needs none. */
   #unknownSince: number | undefined;
 
   constructor(socket: Socket, context: ServerContext) {
@@ -71,14 +71,14 @@ export class RespConnection {
       address,
       checkWanted: () => this.#checkWanted(),
       present: async () => {
-        // Node reads a connection once a turn: the request in one, its end at the earliest in the next.
+        // Node reads a connection once in each turn of the event loop. So it reads a connection's end at least one turn after the request.
         await turn();
         await turn();
         this.#checkWanted();
       },
       onceSent: (free) => void this.#sent.push(free),
       onKnown: () => {
-        // It may show its token and send RESET between two looks.
+        // The client may send its token and RESET between two calls of `isLate`.
         this.#unknownSince = undefined;
         context.connections.know(socket);
       },
@@ -92,20 +92,20 @@ export class RespConnection {
       this.#end(failure("ERR", "Expected fewer connections; close idle ones."));
   }
 
-  /** Whether it is idle. One without a token is, whatever it does: it can be ended to make room. */
+  /** Whether the connection is idle. Without a token it always counts as idle, so that it can be ended to make room. */
   get writableFinished(): boolean {
     if (!this.#session.isKnown) return true;
     return !this.#waits && !this.#parser.isPartial && this.#socket.writableLength === 0;
   }
 
-  /** Ends it once what was read is answered. */
+  /** Ends the connection after the answers to all requests that were read. */
   drain(): void {
     this.#drains = true;
     this.#socket.pause();
     this.#proceed();
   }
 
-  /** Looks at the tokens again; ends it where its token is gone. */
+  /** Checks the token again, and ends the connection if its token is gone. */
   review(): void {
     this.#lastGet = "";
     if (!this.#session.review()) this.destroy();
@@ -116,7 +116,7 @@ export class RespConnection {
     this.#socket.destroy();
   }
 
-  /** Whether a request or a token was awaited for too long. Asked once in a while. @param now ms. */
+  /** Whether a request or a token took too long. The server calls it regularly. @param now ms. */
   isLate(now: number, { request, token }: ArrivalLimits): boolean {
     const isPartial = !this.#waits && !this.#isFull && this.#parser.isPartial;
     if (this.#whole !== this.#wholeSeen) this.#partialSince = undefined;
@@ -138,7 +138,7 @@ export class RespConnection {
     this.#proceed();
   }
 
-  /** Answers what was read, as far as that is possible now. */
+  /** Answers the requests that were read, as far as that is possible now. */
   #proceed(): void {
     let begin: number | undefined;
     for (let count = 1; !this.#waits && !this.#isFull && !this.#isEnding; count++) {
@@ -157,7 +157,7 @@ export class RespConnection {
     if (this.#drains && !this.#waits && !this.#isFull && !this.#isEnding) this.#end("");
   }
 
-  /** Answers the next request, and those behind it that ask the same; undefined: none is whole. */
+  /** Answers the next request, and the equal requests after it. Undefined: the next request is incomplete. */
   #answerNext(): string | Promise<string> | undefined {
     if (this.#lastGet !== "") {
       const count = this.#parser.skip(this.#lastGet, mostAtOnce);
@@ -171,7 +171,7 @@ export class RespConnection {
       const isGet = command.key === 1 && name.length === 3;
       if (command.open === true) this.#lastGet = "";
       else if (isGet) {
-        // Where it is refused, the one before stays.
+        // `admit` throws for a refused request, and the earlier GET stays.
         this.#lastNamespace = this.#session.admit(args[0] ?? "");
         this.#lastGet = this.#parser.lastText ?? "";
       }
@@ -202,7 +202,7 @@ export class RespConnection {
       if (!this.#drains && !this.#isFull) this.#socket.resume();
       this.#proceed();
     };
-    // The answers before it need not wait.
+    // Earlier answers need not wait for this one.
     this.#flush();
     answer.then(go, (error: unknown) => {
       if (!(error instanceof PartialAnswer)) return go(this.#failed(error));
@@ -214,7 +214,7 @@ export class RespConnection {
     if (this.#unsent !== "") {
       const text = this.#unsent;
       this.#unsent = "";
-      // A connection that has ended takes nothing, and never drains.
+      // A connection that has ended takes no bytes, and never emits `drain`.
       if (this.#socket.destroyed) this.#isEnding = true;
       else if (!this.#socket.write(text, "latin1") && this.#socket.writableLength >= mostUnsent) {
         this.#isFull = true;
@@ -254,7 +254,7 @@ export class RespConnection {
     throw configInvalid("Expected the client to wait for the answer; it hung up.");
   }
 
-  /** The answers to requests that failed alike. */
+  /** The answers to requests that failed with the same error. */
   #failed(cause: unknown, count: number = 1): string {
     const { onFailed, log } = this.#context;
     if (cause instanceof RespError) {
@@ -268,7 +268,7 @@ export class RespConnection {
   }
 }
 
-/** How long each may take to come, ms. */
+/** How long a client may take to send a request or a token, ms. */
 interface ArrivalLimits {
   /** A whole request. */
   readonly request: number;

@@ -1,53 +1,53 @@
-/** Arguments of one request, its name among them. For more IDs than that there is SNOWLEASE.IDS. */
+/** Arguments of one request, including its name. SNOWLEASE.IDS exists for more IDs. */
 export const mostArguments = 1024;
 /** Bytes of one argument. */
 export const longestArgument = 4096;
 /** Bytes of all arguments of one request. */
 export const longestRequest: number = 64 * 1024;
 
-/** What is no request: nothing behind it can be read either. The message quotes nothing of what came. */
+/** The client sent bytes that are not a request. The bytes after them cannot be read either. The message quotes none of them. */
 export class ProtocolError extends Error {}
 
 const [star, dollar, zero, carriageReturn, lineFeed] = [0x2a, 0x24, 0x30, 0x0d, 0x0a];
-/** Of a length: as many digits as the largest one has. */
+/** Most digits of a length. */
 const mostDigits = 5;
 
 /**
- * Reads requests of the Redis protocol: arrays of bulk strings, a character a byte (latin1). It keeps at most one unfinished argument as it came,
- * and the finished ones of the same request, so that a request that comes byte by byte costs no more than others.
+ * Reads requests of the Redis protocol: arrays of bulk strings, one character for each byte (latin1). It keeps at most one unfinished
+ * argument and the finished arguments of the same request. So a request that arrives byte by byte costs no more than others.
  */
 export class RequestParser {
   #text = "";
   #at = 0;
-  /** Where the present request began; -1: in a text before. */
+  /** Index at which the present request begins. -1: it began in an earlier text. */
   #begin = 0;
   #arguments: string[] = [];
-  /** How many of them have memory of their own. */
+  /** How many arguments are copies that keep no larger text in memory. */
   #kept = 0;
-  /** Arguments that are still to come; 0: no request has begun. */
+  /** Arguments that are still missing. 0: no request has begun. */
   #left = 0;
-  /** Length of the argument that comes next; -1: unknown. */
+  /** Length of the next argument. -1: unknown. */
   #length = -1;
   #size = 0;
 
-  /** Adds what has arrived. */
+  /** Adds a text that has arrived. */
   push(text: string): void {
     this.#text = this.#at < this.#text.length ? this.#text.slice(this.#at) + text : text;
     this.#at = 0;
     this.#begin = -1;
   }
 
-  /** The bytes that have arrived and are not read. */
+  /** Number of bytes that have arrived and were not read yet. */
   get unread(): number {
     return this.#text.length - this.#at;
   }
 
-  /** Whether a request has begun that is not whole. */
+  /** Whether an incomplete request has arrived. */
   get isPartial(): boolean {
     return this.#left > 0 || this.unread > 0;
   }
 
-  /** The next whole request; undefined: more has to arrive. @throws ProtocolError */
+  /** The next whole request. Undefined: it is incomplete. @throws ProtocolError */
   next(): readonly string[] | undefined {
     for (;;) {
       if (this.#left === 0) {
@@ -79,12 +79,12 @@ export class RequestParser {
     }
   }
 
-  /** The request that was read last, as it came; undefined where it came in several parts. */
+  /** The text of the request that was read last. Undefined if it arrived in several parts. */
   get lastText(): string | undefined {
     return this.#begin < 0 ? undefined : copied(this.#text.slice(this.#begin, this.#at));
   }
 
-  /** Skips requests that came just so; returns how many, at most `most`. Expects to stand between two requests. */
+  /** Skips requests with exactly this text. Returns how many, at most `most`. Skips none within a request. */
   skip(request: string, most: number): number {
     let count = 0;
     if (this.#left > 0) return 0;
@@ -95,7 +95,7 @@ export class RequestParser {
     return count;
   }
 
-  /** Reads a line of a sign and a length. Undefined: it is not whole. */
+  /** Reads a line of a sign and a length. Undefined: the line is incomplete. */
   #line(sign: number, most: number): number | undefined {
     const text = this.#text;
     let at = this.#at;
@@ -118,7 +118,7 @@ export class RequestParser {
     return number;
   }
 
-  /** Keeps only what is not read: a part of a text would keep all of it. */
+  /** Copies the unread part of the text and the arguments, because a slice of a text keeps the whole text in memory. */
   #wait(): undefined {
     this.#begin = -1;
     for (; this.#kept < this.#arguments.length; this.#kept++) {
@@ -130,7 +130,7 @@ export class RequestParser {
   }
 }
 
-/** The same text with memory of its own. */
+/** A copy of a text that keeps no larger text in memory. */
 export function copied(text: string): string {
   return text === "" ? "" : Buffer.from(text, "latin1").toString("latin1");
 }

@@ -1,20 +1,20 @@
 import { DecimalWriter } from "../generator/decimal-writer.ts";
 import type { SnowleaseError } from "../id/errors.ts";
 
-// Replies as text of which each character is one byte (latin1).
+// Each character of a reply is one byte (latin1).
 
 export const ok = "+OK\r\n";
 
 export type ProtocolVersion = 2 | 3;
 
-/** What may be in an answer. An error is text that begins with its code. */
+/** A value in an answer. An error is a text that begins with its code. */
 export type ReplyValue = string | number | readonly ReplyValue[] | { readonly [name: string]: ReplyValue };
 
-/** IDs whose replies are written at a time: an ID has at most 20 digits. */
+/** How many IDs are written at a time. An ID has at most 20 digits. */
 const mostTogether = 1024;
-/** Between being written and being read, nothing else runs. */
+/** One buffer is enough, because no other code runs between writing and reading it. */
 const bytes = Buffer.alloc(mostTogether * "$20\r\n01234567890123456789\r\n".length);
-/** By the number of digits of an ID. `end`: the first number with more. */
+/** One writer for each number of digits of an ID. `end`: the first number with more digits. */
 const writers: { readonly writer: DecimalWriter; readonly end: bigint }[] = [];
 
 export function bulk(text: string): string {
@@ -29,7 +29,7 @@ export function nothing(version: ProtocolVersion): string {
   return version === 3 ? "_\r\n" : "$-1\r\n";
 }
 
-/** An answer of several parts; RESP2 has no maps, and gets lists of names and values. */
+/** An answer of several parts. RESP2 has no maps, so it gets lists of names and values. */
 export function reply(value: ReplyValue, version: ProtocolVersion): string {
   if (typeof value === "string") return bulk(bytesOf(value));
   if (typeof value === "number") return integer(value);
@@ -40,12 +40,12 @@ export function reply(value: ReplyValue, version: ProtocolVersion): string {
   return `${head}\r\n${entries.map(([name, part]) => bulk(name) + reply(part, version)).join("")}`;
 }
 
-/** An error of Redis' own: `code` is its first word. */
+/** An error that Redis has, too. `code` is its first word. */
 export function failure(code: string, message: string): string {
   return `-${oneLine(`${code} ${message}`)}\r\n`;
 }
 
-/** An error of ours: its first word is its code, its last one the time after which to try again. */
+/** An error of Snowlease. Its first word is its code. Its last word is the time before the next try. */
 export function refusal({ code, message, details }: SnowleaseError): string {
   const { retryAfterMs } = details;
   return failure(code, retryAfterMs === undefined ? message : `${message} retryAfterMs=${Math.ceil(retryAfterMs)}`);
@@ -85,12 +85,12 @@ function writerOf(digits: number): (typeof writers)[number] {
   });
 }
 
-/** A line ends at its line end: none of a value may come before. */
+/** Replaces line ends in a value, because a line end ends the reply. */
 function oneLine(text: string): string {
   return bytesOf(text.replace(/[\0-\x1f\x7f]+/g, " "));
 }
 
-/** UTF-8, a character a byte. Written as latin1, a character above U+00FF could become a line end. */
+/** UTF-8 with one character for each byte. If a character above U+00FF were written as latin1, it could become a line end. */
 function bytesOf(text: string): string {
   return Buffer.from(text, "utf8").toString("latin1");
 }

@@ -11,9 +11,9 @@ interface RespServerOptions extends Omit<ServerContext, "idleTimeout"> {
   readonly certificates?: Certificates | undefined;
 }
 
-/** How often connections are looked at that stand still, ms. */
+/** How often the server looks for connections that stand still, ms. */
 const sweep = 1000;
-/** After so long in silence, TCP asks whether the client is still there, ms. */
+/** Silence after which TCP checks that the client still exists, ms. */
 const keepAlive = 300_000;
 
 /** A server of the Redis protocol. */
@@ -21,7 +21,7 @@ export class RespServer {
   /** Does not listen yet. */
   readonly server: Server;
   readonly #open = new Set<RespConnection>();
-  /** Connections whose TLS handshake is not done, by address and port of the client. */
+  /** Address and port of a client -> its connection, while its TLS handshake is not done. */
   readonly #handshakes = new Map<string, Socket>();
   #isDraining = false;
 
@@ -32,7 +32,7 @@ export class RespServer {
       certificates === undefined
         ? createServer(options)
         : createSecureServer({ ...options, ...serverTls(certificates), handshakeTimeout });
-    // First, so that a connection without room is known as such.
+    // This comes first, so that it marks a connection without room before others see it.
     context.connections.watch(this.server);
     const shared = { ...context, idleTimeout };
     if (certificates === undefined) this.server.on("connection", (socket: Socket) => this.#serve(socket, shared));
@@ -48,17 +48,20 @@ export class RespServer {
     this.server.once("close", () => clearInterval(sweeper));
   }
 
-  /** Looks at the tokens of all connections again. */
+  /** Checks the tokens of all connections again. */
   review(): void {
     for (const connection of this.#open) connection.review();
   }
 
-  /** Has connections that are made from now on meet these certificates. */
+  /** New connections get these certificates. */
   renewCertificates(certificates: Certificates): void {
     if (this.server instanceof SecureServer) this.server.setSecureContext(serverTls(certificates));
   }
 
-  /** Takes connections no more, answers for so long what was read, ms, then ends what is left. */
+  /**
+   * Accepts no more connections, answers the requests that were read, then ends the rest.
+   * @param timeout how long the answers may take, ms. @param hurry ends the rest at once.
+   */
   async drain(timeout: number, hurry: AbortSignal): Promise<void> {
     if (!this.server.listening) return;
     this.#isDraining = true;
@@ -76,7 +79,7 @@ export class RespServer {
     hurry.removeEventListener("abort", end);
   }
 
-  /** Ends it at once. */
+  /** Ends the server and all connections at once. */
   destroy(): void {
     this.server.close();
     for (const open of [...this.#open, ...this.#handshakes.values()]) open.destroy();
@@ -93,7 +96,7 @@ export class RespServer {
       this.#handshakes.delete(keyOf(socket));
       this.#serve(socket, context);
     });
-    // It would stay open when its handshake fails, or takes too long.
+    // Otherwise the connection would stay open when its handshake fails or takes too long.
     this.server.on("tlsClientError", (_, socket) => socket.destroy());
   }
 

@@ -8,37 +8,37 @@ import type { Tokens } from "../serving/tokens.ts";
 import { copied } from "./parser.ts";
 import { failure, idReplies, idReply, integer, type ProtocolVersion } from "./replies.ts";
 
-/** What the connections of a server share. */
+/** Shared by the connections of a server. */
 export interface RespContext {
   readonly ids: IdMaker;
   /** Default: every client may do everything. */
   readonly tokens?: Tokens | undefined;
   /** How many claims each client may make. Default: any number. */
   readonly claimRate?: ClaimRate | undefined;
-  /** What large answers may take, together with those of the other protocols. */
+  /** The memory for large answers, shared with the other protocols. */
   readonly memory: AnswerMemory;
-  /** INCR answers with an integer also where IDs have more than 53 bits. */
+  /** INCR answers with an integer even if IDs have more than 53 bits. */
   readonly integers: boolean;
   readonly version: string;
 }
 
-/** The connection of a session, as far as the session knows it. */
+/** The part of a connection that its session uses. */
 interface SessionPeer {
-  /** Undefined: it came over a Unix socket. */
+  /** Undefined for a connection over a Unix socket. */
   readonly address: string | undefined;
   /** Throws when the client has hung up, as far as the daemon has heard. */
   checkWanted(): void;
-  /** Waits until the daemon has heard from all connections. Throws when this client has hung up. */
+  /** Waits until the daemon has read all connections. Throws when this client has hung up. */
   present(): Promise<void>;
-  /** Calls this once the answer that comes next is sent, or the connection has ended. */
+  /** Calls `free` when the next answer is sent, or when the connection has ended. */
   onceSent(free: () => void): void;
-  /** The client has shown a token. */
+  /** Called when the client has sent a valid token. */
   onKnown(): void;
 }
 
 export type RespCode = "ERR" | "NOAUTH" | "NOPERM" | "NOPROTO" | "WRONGPASS";
 
-/** An error in the words of Redis, which clients look for. */
+/** An error with a code of Redis, which clients look for. */
 export class RespError extends Error {
   readonly code: RespCode;
 
@@ -52,19 +52,19 @@ export class RespError extends Error {
   }
 }
 
-/** Memory for an ID in an answer that is being made, bytes: the number, and its text. */
+/** Memory for one ID while an answer is made, bytes: the bigint and its text. */
 const bytesOfId = 64;
-/** IDs that are made at once without waiting; answers of more count against the memory for large answers. */
+/** IDs that are made at once without waiting. Answers with more IDs count against the memory for large answers. */
 export const mostAtOnce = 1024;
-/** Between being filled and being read, nothing else runs. */
+/** One buffer is enough, because no other code runs between writing and reading it. */
 const buffer = new BigUint64Array(mostAtOnce);
 const one = new BigUint64Array(1);
-/** Bits that a number of JavaScript holds exactly. */
+/** Bits that a JavaScript number holds exactly. */
 const exactBits = 53;
 
 let sessions = 0;
 
-/** What a connection is between its requests. */
+/** The state of a connection between its requests. */
 export class Session {
   readonly id: number = ++sessions;
   readonly context: RespContext;
@@ -73,9 +73,9 @@ export class Session {
   name = "";
   library = "";
   libraryVersion = "";
-  /** What tells its client from others; undefined: it has shown no token. */
+  /** Identifies the client. Undefined until it sends a valid token. */
   #client: string | undefined;
-  /** The namespace for which its token was looked at last. */
+  /** The namespace for which its token was checked last. */
   #admitted: string | undefined;
 
   constructor(context: RespContext, peer: SessionPeer) {
@@ -83,12 +83,12 @@ export class Session {
     this.peer = peer;
   }
 
-  /** Whether it may ask for anything but to be known. */
+  /** Whether the client may send more than AUTH and other open commands. */
   get isKnown(): boolean {
     return this.context.tokens === undefined || this.#client !== undefined;
   }
 
-  /** @param token as it came, a character a byte. @throws RespError */
+  /** @param token as the client sent it, one character for each byte. @throws RespError */
   authenticate(token: string): void {
     const { tokens } = this.context;
     if (tokens === undefined) {
@@ -103,7 +103,7 @@ export class Session {
     this.peer.onKnown();
   }
 
-  /** Begins anew, as after connecting. */
+  /** Restores the state of a new connection. */
   reset(): void {
     this.#client = undefined;
     this.#admitted = undefined;
@@ -111,13 +111,13 @@ export class Session {
     this.name = "";
   }
 
-  /** Looks at the tokens again: they were read again. Returns whether the session may go on. */
+  /** Checks the token again after the file of tokens was reloaded. Returns whether the session may continue. */
   review(): boolean {
     this.#admitted = undefined;
     return this.#client === undefined || this.context.tokens?.knows(this.#client) === true;
   }
 
-  /** Lets a request for IDs of this namespace pass, or throws. Returns its name, with memory of its own. @throws SnowleaseError, RespError */
+  /** Lets a request for IDs of this namespace pass, or throws. Returns a copy of the name. @throws SnowleaseError, RespError */
   admit(name: string): string {
     if (name === this.#admitted) return this.#admitted;
     const namespace = copied(name);
@@ -136,7 +136,7 @@ export class Session {
     return namespace;
   }
 
-  /** Answers as many requests for one ID each, all of one namespace, in their order. At most `mostAtOnce`. */
+  /** Answers `count` requests for one ID each, all of one namespace, in their order. `count` is at most `mostAtOnce`. */
   answerIds(name: string, count: number): string | Promise<string> {
     const namespace = this.admit(name);
     const target = count === 1 ? one : buffer.subarray(0, count);
@@ -145,7 +145,7 @@ export class Session {
     return made === count ? text : this.#later(text, namespace, count - made);
   }
 
-  /** So many IDs, in ascending order. */
+  /** Makes `count` IDs, in ascending order. */
   async take(name: string, count: number): Promise<BigUint64Array> {
     const namespace = this.admit(name);
     const { ids, claimRate, memory } = this.context;
@@ -160,7 +160,7 @@ export class Session {
     return ids.take(namespace, count, () => this.peer.checkWanted());
   }
 
-  /** One ID as an integer. */
+  /** Answers with one ID as an integer. */
   answerInteger(name: string): string | Promise<string> {
     const namespace = this.admit(name);
     this.#checkExact(namespace);
@@ -169,7 +169,7 @@ export class Session {
 
   async #laterInteger(namespace: string): Promise<string> {
     const [id = 0n] = await this.take(namespace, 1);
-    // Only now there is a lease, which knows the layout.
+    // The layout is known only now, because the lease knows it.
     this.#checkExact(namespace);
     return integer(id);
   }
@@ -184,14 +184,14 @@ export class Session {
 
   #checkExact(namespace: string): void {
     const bits = this.context.ids.bitsIn(namespace) ?? 0;
-    // An integer of the protocol has 63, as many as an ID may have.
+    // An integer of the protocol has 63 bits without its sign, as many as an ID may have.
     if (this.context.integers || bits <= exactBits) return;
     const what = `An ID of namespace \`${namespace}\` has ${bits} bits: as an integer, many clients would round it`;
     throw new RespError("ERR", `${what}; use GET, or start the daemon with \`respIntegers\`.`);
   }
 }
 
-/** Of several requests at once, only the first have their answers; the others get the error. */
+/** The error of several requests that were answered together. The first requests have their answers, and the others get the error. */
 export class PartialAnswer extends Error {
   readonly answered: string;
   readonly missing: number;

@@ -1,17 +1,17 @@
 import { SnowleaseError } from "../id/errors.ts";
 
-/** When a client may ask again, ms: a reader on the same network has taken its answer by then. */
+/** Wait before the client's next try, ms. A reader on the same network has taken its answer by then. */
 const retryAfterMs = 1000;
 
-/** For all large answers together, bytes: 8 of 100,000 IDs. One answer may always be made. */
+/** Memory for all large answers together, bytes: 8 answers of 100,000 IDs. One answer is always allowed. */
 const most = 64 * 1024 * 1024;
 
-/** The memory that large answers take between being made and being read. */
+/** The memory of large answers, until the client has read them. */
 export class AnswerMemory {
   #held = 0;
 
   /**
-   * Reserves bytes for an answer. Returns what frees them, to be called once the answer is sent or its connection ends.
+   * Reserves bytes for an answer. Returns the function that frees them. The caller calls it when the answer is sent or its connection ends.
    * @throws SnowleaseError RATE_LIMITED when too many are reserved.
    */
   hold(bytes: number): () => void {

@@ -5,29 +5,29 @@ import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "./log.ts";
 
 export interface TlsFiles {
-  /** The certificate, and those between it and its authority. */
+  /** The certificate, and the certificates between it and its authority. */
   readonly cert: string;
   /** Its private key, without a passphrase. */
   readonly key: string;
-  /** Authorities: a client has to have a certificate of one of them. Default: a client needs none. */
+  /** Authorities. A client needs a certificate of one of them. Default: a client needs no certificate. */
   readonly clientCa?: string | undefined;
 }
 
-/** What a TLS server is made of, in PEM. */
+/** Certificates and key of a TLS server, in PEM. */
 export interface Certificates {
   readonly cert: string;
   readonly key: string;
   readonly ca?: string | undefined;
 }
 
-/** Of a TLS server, when it is made and when its certificates are renewed. */
+/** Options for a new TLS server, and for a renewal of its certificates. */
 interface ServerTls extends Certificates {
   readonly minVersion: "TLSv1.2";
   readonly requestCert: boolean;
 }
 
 export function serverTls(certificates: Certificates): ServerTls {
-  // Older versions are broken.
+  // Older TLS versions are broken.
   return { ...certificates, minVersion: "TLSv1.2", requestCert: certificates.ca !== undefined };
 }
 
@@ -71,14 +71,14 @@ function privateKey(text: string, path: string): KeyObject {
   try {
     return createPrivateKey(text);
   } catch {
-    // The cause is left out: it may show parts of the key.
+    // The error has no cause, because it might show parts of the key.
     return refuse(
       `The file ${path} has no private key that can be read; name one of a key in PEM without a passphrase`,
     );
   }
 }
 
-/** One of them has to be valid: an old authority may stay in the file until the last of its certificates is gone. */
+/** Refuses the certificates unless one is valid. An old authority may stay in the file until the last of its certificates is gone. */
 function checkDates(certificates: readonly X509Certificate[], path: string, now: number): void {
   const faults = certificates.map(({ validFrom, validTo }) => {
     const [from, to] = [Date.parse(validFrom), Date.parse(validTo)];

@@ -3,19 +3,19 @@ import { SnowleaseError } from "../id/errors.ts";
 import { BoundedMap } from "../registries/bounded-map.ts";
 
 export interface ClaimRate {
-  /** Counts a claim. @throws SnowleaseError RATE_LIMITED for one too many, with the time after which the next one is none. */
+  /** Counts a claim. @throws SnowleaseError RATE_LIMITED above the limit, with the time after which a claim is allowed. */
   count(client: string): void;
 }
 
-/** What a client may make at once that made none for long, in seconds' worth of claims. */
+/** After a long pause, a client may make the claims of this many seconds at once. */
 const burst = 10;
-/** Clients that are remembered. With more, the one that claimed the longest ago is forgotten. */
+/** How many clients are remembered. Beyond that, the one whose last claim is the oldest is forgotten. */
 const mostClients = 10_000;
 
-/** @param perSecond claims a second that a client may go on making, above 0. */
+/** @param perSecond claims a second that a client may make all the time, above 0. */
 export function claimRate(perSecond: number, clock: Clock): ClaimRate {
   const each = 1000 / perSecond;
-  /** Client -> when all of its claims would have been made, had they come at that rate; ms of the monotonic clock. */
+  /** Client -> the time at which its claims would end at exactly that rate, ms of the monotonic clock. */
   const due = new BoundedMap<string, number>(mostClients);
 
   return {

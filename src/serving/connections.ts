@@ -4,48 +4,48 @@ import { Server as SecureServer } from "node:tls";
 import type { Log } from "./log.ts";
 
 export interface ConnectionLimits {
-  /** At once, on all that it listens on. */
+  /** Connections at once, on all addresses and sockets together. */
   readonly most: number;
-  /** Of one address, before they have shown a token. Default: any number. */
+  /** Connections of one address that have not sent a valid token yet. Default: any number. */
   readonly mostUnknown?: number | undefined;
 }
 
-/** Why a connection was ended: to make room, because there was none, or because it sent too many requests ahead of the answers. */
+/** Why a connection was ended: to make room, for lack of room, or because it sent too many requests ahead of the answers. */
 const endReasons = ["idle", "full", "ahead"] as const;
 export type EndReason = (typeof endReasons)[number];
 
 /** The newest answer on a connection. */
 interface LatestAnswer {
-  /** Whether the kernel has taken it: then the connection is idle. */
+  /** Whether the kernel has taken the answer. Then the connection is idle. */
   readonly writableFinished: boolean;
 }
 
 interface ClientConnection {
   readonly address: string | undefined;
-  /** The TLS one, once the handshake is done. */
+  /** The TLS socket, once the handshake is done. */
   socket: Socket;
   known: boolean;
-  /** It came when there was no room: for health checks alone. */
+  /** Whether it was opened above the limit. Then only health checks may use it. */
   readonly spare: boolean;
-  /** The newest answer; none: nothing was asked yet. */
+  /** The newest answer. Undefined before the first request. */
   answer: LatestAnswer | undefined;
-  /** Counts up with every request of the daemon. */
+  /** Number of the daemon's requests at its last request. */
   lastUse: number;
 }
 
-/** Connections beyond the limit that may ask for the daemon's health. */
+/** How many connections above the limit may ask for the daemon's health. */
 const mostSpare = 32;
-/** For how long each may stay, ms. */
+/** For how long each of these may stay open, ms. */
 const spareTime = 5000;
-/** To make room, 1 % of the idle connections end at once, and at most this many: finding them costs a look at all connections. */
+/** To make room, 1 % of the idle connections end at once, at most this many, because a search goes through all connections. */
 const mostEnded = 32;
-/** Connections that were ended are logged no more often than this, ms. */
+/** Shortest time between two log lines about ended connections, ms. */
 const logInterval = 10_000;
-/** What else a daemon opens: files, its registry's connections, sockets to listen on. */
+/** Open files of a daemon that are not clients: its files, connections to its registry, sockets that listen. */
 const otherFiles = 128;
 const usual = 10_000;
 
-/** 10,000, or what the process may open as files less 128. */
+/** 10,000, or the process's limit of open files minus 128, if that is lower. At least 128. */
 export function usualConnections(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
@@ -56,8 +56,8 @@ export function usualConnections(): number {
 }
 
 /**
- * The connections of a daemon. To make room for a new one, idle ones are ended, those without a token first; where none is idle, the
- * new one is. A few more may always ask for the daemon's health.
+ * The connections of a daemon. To make room for a new connection, idle ones are ended, first the ones without a token. If none is idle,
+ * the new connection is ended. A few more connections may always ask for the daemon's health.
  */
 export class Connections {
   readonly #limits: ConnectionLimits;
@@ -65,7 +65,7 @@ export class Connections {
   readonly #all = new Set<ClientConnection>();
   readonly #spare = new Set<ClientConnection>();
   readonly #bySocket = new WeakMap<Socket, ClientConnection>();
-  /** Those in a TLS handshake, by address and port of the client. */
+  /** Address and port of a client -> its connection, during the TLS handshake. */
   readonly #handshakes = new Map<string, ClientConnection>();
   readonly #unknown = new Map<string, number>();
   readonly #ended = new Map<EndReason, number>(endReasons.map((reason) => [reason, 0]));
@@ -104,7 +104,7 @@ export class Connections {
     });
   }
 
-  /** Notes a request, and where its answer will be. Returns whether there was room for the connection when it came. */
+  /** Notes a request and its answer. Returns whether there was room for the connection when it was opened. */
   use(socket: Socket, answer: LatestAnswer): boolean {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined) return true;
@@ -158,7 +158,7 @@ export class Connections {
     return this.#all.size < most || this.#makeRoom(this.#all);
   }
 
-  /** Ends idle connections: those without a token first, then those that were used the longest ago. */
+  /** Ends idle connections, first the ones without a token, then the least recently used ones. Returns whether any was idle. */
   #makeRoom(among: Iterable<ClientConnection>): boolean {
     const idle = [...among].filter(({ answer }) => answer === undefined || answer.writableFinished);
     idle.sort((a, b) => Number(a.known) - Number(b.known) || a.lastUse - b.lastUse);
@@ -185,7 +185,7 @@ export class Connections {
   }
 }
 
-/** What tells a connection from others of a server, also before and after its TLS handshake. */
+/** Identifies a connection of a server, both before and after its TLS handshake. */
 export function keyOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

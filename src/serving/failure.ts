@@ -1,7 +1,7 @@
 import { statusOf } from "../api/problem.ts";
 import { asSnowleaseError, isUnanswered, SnowleaseError } from "../id/errors.ts";
 
-/** What a client is told of an error: nothing of one that is none of ours, or a program error; the log has it. */
+/** The error as a client sees it. Details of a foreign error or a program error appear only in the log. */
 export function tellable(cause: unknown): SnowleaseError {
   const { code } = asSnowleaseError(cause);
   if (cause instanceof SnowleaseError && code !== "DEFECT") return cause;
@@ -9,8 +9,8 @@ export function tellable(cause: unknown): SnowleaseError {
 }
 
 /**
- * Whether an error is for the log: what the registry or this daemon does wrong is the operator's, what a client does wrong is its own to see.
- * @param status of HTTP, where it is not that of the code.
+ * Whether an error belongs in the log. Operators need the errors of the registry and of this daemon. Only the client needs its own errors.
+ * @param status of HTTP, if it is not the status of the code.
  */
 export function isOperators(error: SnowleaseError, status: number = statusOf[error.code]): boolean {
   return isUnanswered(error) || status === 500;

@@ -7,9 +7,9 @@ const maxBytes = 1024 * 1024;
 const [othersRead, othersWrite] = [0o004, 0o002];
 
 /**
- * Reads a file on which access to the daemon depends. @param name of the option that names it, for the message.
- * @param log gets a warning when every user can read the file. Default: every user may.
- * @throws SnowleaseError CONFIG_INVALID for no regular file, more than 1 MiB, no UTF-8, or a file that every user can write.
+ * Reads a file on which access to the daemon depends. @param name of the option with the path, for the message.
+ * @param log gets a warning when every user can read the file. Default: no warning.
+ * @throws SnowleaseError CONFIG_INVALID if it is not a regular file, has more than 1 MiB, is not UTF-8, or every user can write it.
  */
 export function readGuardedFile(path: string, name: string, log?: Log): string {
   const refuse = (what: string, cause?: unknown): never => {

@@ -8,15 +8,15 @@ import { Server as SecureServer } from "node:tls";
 import { shown, SnowleaseError } from "../id/errors.ts";
 import { maxSocketPath } from "../registries/daemon/address.ts";
 
-/** A lock older than this was left by a daemon that was killed while it started, ms: starting takes a few ms. */
+/** If a lock is older than this, a daemon was killed while it started, ms. A start takes a few ms. */
 const longestStart = 2000;
-/** For how long a daemon waits for others that start on its socket, ms. A lock that is new for longer is another program's. */
+/** For how long a daemon waits for others that start on its socket, ms. If the lock stays new for longer, it is another program's. */
 const longestWait = 10_000;
-/** Connections that may wait, as far as the kernel allows. Node's default of 511 is too few for the clients that return after a restart. */
+/** How many connections may wait, up to the kernel's limit. Node's 511 are too few for the clients that return after a restart. */
 const backlog = 65_535;
 
 /**
- * Listens on an address, and tells its URL. @param scheme of the URL; that of a server with TLS has an `s` behind it.
+ * Listens on an address, and returns its URL. @param scheme of the URL. With TLS, an `s` is added.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export async function listenOnTcp(
@@ -24,7 +24,7 @@ export async function listenOnTcp(
   { host, port }: { readonly host: string; readonly port: number },
   scheme: string,
 ): Promise<string> {
-  // Where a name stands for two addresses, a client may know only the other one.
+  // If a name has two addresses, a client may know only the other one.
   const address = host.toLowerCase() === "localhost" ? "127.0.0.1" : host;
   await open(server, { host: address, port, exclusive: true }, `${host}:${port}`);
   const { address: ip, port: bound, family } = server.address() as AddressInfo;
@@ -34,7 +34,7 @@ export async function listenOnTcp(
 
 /**
  * Listens on a Unix socket for its owner and group. Makes its folder, and replaces a socket that a dead daemon left.
- * @param option names the path. @param checkFolder throws where the folder, which exists by then, must not be used.
+ * @param option names the path. @param checkFolder throws if the folder must not be used. The folder exists when it is called.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export async function listenOnSocket(
@@ -81,7 +81,7 @@ function reasonOf(cause: unknown): string {
   return code === "EADDRINUSE" ? "it is in use; stop what listens there, or choose another" : message;
 }
 
-/** Lets one daemon at a time start on a path: two that find a dead daemon's socket would each remove the socket that the other one made. */
+/** Lets one daemon at a time start on a path. Otherwise, of two daemons that find a dead daemon's socket, one could remove the other's. */
 async function alone(lock: string, start: () => Promise<void>): Promise<void> {
   const end = performance.now() + longestWait;
   while (!(await taken(lock))) {
@@ -110,8 +110,8 @@ async function taken(lock: string): Promise<boolean> {
 }
 
 /**
- * Removes a lock that a killed daemon left. Returns whether it did. Only the daemon that gave the lock a second name removes it:
- * otherwise, of two daemons that find it old, the later one would remove the new lock of the earlier one.
+ * Removes a lock that a killed daemon left. Returns whether it did. Only the daemon that gave the lock a second name removes it.
+ * Otherwise, of two daemons that find it old, the later one would remove the new lock of the earlier one.
  */
 async function freed(lock: string): Promise<boolean> {
   if (!isOld((await found(lock))?.mtimeMs)) return false;
@@ -121,12 +121,12 @@ async function freed(lock: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EEXIST" && code !== "ENOENT") throw error;
-    // ctime is the time of the last link: a daemon that was killed at this point left it.
+    // ctime is the time of the last link. If it is old, a daemon was killed at this point.
     if (isOld((await found(second))?.ctimeMs)) await rm(second, { force: true });
     return false;
   }
   try {
-    // The second name may belong to a newer lock than the one that was found above.
+    // The second name may belong to a newer lock than the one found above.
     const old = isOld((await found(second))?.mtimeMs);
     if (old) await rm(lock, { force: true });
     return old;
@@ -148,7 +148,7 @@ async function found(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Removes a socket without a listener; refuses everything else that is in the way. */
+/** Removes a socket without a listener. Refuses a socket with a listener, and any other file. */
 async function clearSocket(path: string): Promise<void> {
   const there = await found(path);
   if (there === undefined) return;
@@ -159,7 +159,7 @@ async function clearSocket(path: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-/** Whether a socket has a listener. A refused connection proves that it has none; a full queue proves that it has one. */
+/** Whether a socket has a listener. A refused connection proves that it has none. A full queue proves that it has one. */
 async function answers(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {
@@ -168,7 +168,7 @@ async function answers(path: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EAGAIN") return true;
-    // Gone in between, with the daemon that drained.
+    // ENOENT: a daemon that drained has removed the socket since.
     if (code === "ECONNREFUSED" || code === "ENOENT") return false;
     throw error;
   } finally {

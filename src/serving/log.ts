@@ -1,4 +1,4 @@
-/** Where the daemon tells what happens: pino, or anything that takes fields and a message. */
+/** The daemon's log: pino, or any object whose methods take fields and a message. */
 export interface Log {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;

@@ -1,8 +1,8 @@
-/** What one client may take of a server. Times in ms. */
+/** Limits of what one client may use of a server. Times in ms. */
 export interface ServerLimits {
   /** For a TLS handshake. */
   readonly handshakeTimeout: number;
-  /** For the head of an HTTP request; in the Redis protocol, for a token. */
+  /** For the headers of an HTTP request. In the Redis protocol, for a token. */
   readonly headersTimeout: number;
   readonly requestTimeout: number;
   /** How long an HTTP connection may be idle between two requests. */

@@ -4,16 +4,16 @@ import { SnowleaseError } from "../id/errors.ts";
 import type { Log } from "./log.ts";
 
 const everybodyWrites = 0o002;
-/** In such a folder only the owner of an entry may remove or rename it. */
+/** In a sticky folder, only the owner of an entry may remove or rename it. */
 const sticky = 0o1000;
-/** As many as Linux follows. */
+/** Linux follows as many. */
 const mostLinks = 40;
 
 /**
- * Refuses a folder for a socket where a user without any right on it can put another socket in its place: clients would show their tokens
- * there, and get worker IDs that others have. Each folder and link on the way counts. An administrator may let a group or another owner
- * write to a folder. Does nothing on Windows.
- * @param log gets a warning about a folder like /tmp: there the socket is safe only while the daemon listens.
+ * Refuses a folder in which any user can replace the socket. Clients would send their tokens to that user's socket, and get worker IDs
+ * that others have. Each folder and link of the path counts. An administrator may let a group or another owner write to a folder. Does
+ * nothing on Windows.
+ * @param log gets a warning about a folder like /tmp. There the socket is safe only while the daemon listens.
  * @throws SnowleaseError CONFIG_INVALID
  */
 export function checkSocketFolder(socket: string, log: Log): void {
@@ -44,7 +44,7 @@ export function checkSocketFolder(socket: string, log: Log): void {
   );
 }
 
-/** The entries on the way to a folder, each link followed. */
+/** The entries of the path to a folder. Links are followed. */
 function* stepsTo(path: string) {
   const names = partsOf(path);
   let parent = "/";

@@ -5,22 +5,22 @@ import { readGuardedFile } from "./guarded-file.ts";
 import type { Log } from "./log.ts";
 
 export interface Tokens {
-  /** What tells the client with this token from others; it is no secret. Undefined: the daemon does not know the token. */
+  /** A text that identifies the client with this token. It is not a secret. Undefined: the daemon does not know the token. */
   clientOf(token: string): string | undefined;
-  /** Whether a client may do it now. What names no namespace is for tokens of all namespaces (`*`), but for `any`. */
+  /** Whether a client has this access now. Without a namespace, it needs a token of all namespaces (`*`), except for `any`. */
   may(client: string, access: Exclude<Access, "open">, namespace: string | undefined): boolean;
   /** Whether the token of a client is still in the file. */
   knows(client: string): boolean;
 }
 
-/** One line: what a token may do, and where. */
+/** One line: a role of a token, and its namespaces. */
 interface TokenRight {
   readonly sha256: Buffer;
   readonly role: Role;
   readonly namespaces: RegExp;
 }
 
-/** The namespaces of a token: a name in which `*` stands for any letters. */
+/** The namespaces of a token, as a name in which `*` stands for any characters. */
 export const tokenGlob: RegExp = /^[a-z0-9_*]{1,32}$/;
 
 /** A new token, and its line for a file of tokens. */
@@ -30,9 +30,9 @@ export function makeToken(role: Role, namespaces: string): { readonly token: str
 }
 
 /**
- * The tokens in a file: lines of `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]`, and `#` before what is a comment. A token may have several
- * lines. The file is read at once, and again with `reload`.
- * @throws SnowleaseError CONFIG_INVALID, also of `reload`, which then leaves everything as it was.
+ * The tokens in a file of lines `TOKEN-SHA256 ROLE [NAMESPACE-GLOB]`, where `#` begins a comment. A token may have several lines. The
+ * file is read at once, and again with `reload`.
+ * @throws SnowleaseError CONFIG_INVALID. If `reload` throws, the tokens stay as they were.
  */
 export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
   const read = (): readonly TokenRight[] => parseTokens(readGuardedFile(path, "tokens", log), path);
@@ -47,7 +47,7 @@ export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
 
     clientOf(token) {
       const sha256 = createHash("sha256").update(token).digest();
-      // All of them, however early one fits: how long it takes tells nothing.
+      // Always compare all tokens, so that the duration reveals nothing.
       const own = grants.filter((grant) => timingSafeEqual(grant.sha256, sha256));
       return own.length > 0 ? sha256.toString("hex") : undefined;
     },
@@ -63,7 +63,7 @@ export function tokenFile(path: string, log: Log): Tokens & { reload(): void } {
   };
 }
 
-/** @throws SnowleaseError CONFIG_INVALID that names the line, and nothing that stands in it: it may be a token. */
+/** @throws SnowleaseError CONFIG_INVALID. It names the number of the line but does not quote the line, which may contain a token. */
 export function parseTokens(text: string, path: string): readonly TokenRight[] {
   const grants: TokenRight[] = [];
   for (const [i, line] of text.split(/\r?\n/).entries()) {
@@ -93,7 +93,7 @@ export function parseTokens(text: string, path: string): readonly TokenRight[] {
   );
 }
 
-/** Client -> what its token may do. */
+/** Client -> rights of its token. */
 function rightsOf(grants: readonly TokenRight[]): ReadonlyMap<string, readonly TokenRight[]> {
   const rights = new Map<string, TokenRight[]>();
   for (const grant of grants) {

@@ -2,46 +2,46 @@ import type { Clock } from "../../clock.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Grant, Lost, Refusal } from "../../rule/registry.ts";
 
-/** What one client leases in one namespace. */
+/** The leases of one client in one namespace. */
 interface ClientLeases {
-  /** Token of a lease -> end of its window, Unix ms. Those that have passed are forgotten at `next`. */
+  /** Token of a lease -> end of its window, Unix ms. Windows that have passed are forgotten at `next`. */
   readonly until: Map<string, number>;
-  /** Claims under way. */
+  /** Claims in progress. */
   claims: number;
-  /** No window ends before, Unix ms. */
+  /** No window ends before this time, Unix ms. */
   next: number;
 }
 
 interface Claimer {
-  /** What tells the client from others. */
+  /** Identifies the client. */
   readonly client: string;
   readonly namespace: string;
   readonly token: string;
 }
 
-/** When to ask again where each place is taken by a claim under way, ms. */
+/** Wait before the next try if claims in progress use the whole quota, ms. */
 const soon = 1000;
-/** Clients in a namespace that are remembered. With more, clients without a lease are forgotten; where all have one, the oldest client. */
+/** How many clients, each in a namespace, are remembered. Beyond that, clients without a lease are forgotten, or else the oldest client. */
 const mostRemembered = 10_000;
 
 /**
  * The share of a namespace's worker IDs that one client may have at once. A worker ID counts until its window ends, also after a release
- * without usage. Grants and renewals of this daemon are counted, so that renewals restore the count after a restart.
+ * without usage. The quota counts grants and renewals of this daemon, so that renewals restore the count after a restart.
  */
 export class ClientQuota {
   readonly #percent: number;
   readonly #clock: Clock;
   readonly #clients = new Map<string, ClientLeases>();
 
-  /** @param percent of the worker IDs of a pool, from 1 to 100; of a small pool one at least. */
+  /** @param percent of the worker IDs of a pool, from 1 to 100. At least one worker ID, also of a small pool. */
   constructor(percent: number, clock: Clock) {
     this.#percent = percent;
     this.#clock = clock;
   }
 
   /**
-   * Asks for a claim and counts what it is granted; a claim that is repeated counts once. @param size of the pool, worker IDs.
-   * @throws SnowleaseError RATE_LIMITED where the client has all that it may have.
+   * Sends a claim and counts its grant. A repeated claim counts once. @param size of the pool, worker IDs.
+   * @throws SnowleaseError RATE_LIMITED when the client has all worker IDs that it may have.
    */
   async claim(
     { client, namespace, token }: Claimer,
@@ -69,7 +69,7 @@ export class ClientQuota {
     }
   }
 
-  /** Notes where the window of a client's lease ends now, Unix ms: it was renewed, or given back. */
+  /** Notes the new end of a window after a renewal or a release, Unix ms. */
   note({ client, namespace, token }: Claimer, until: number): void {
     const leases = this.#leasesOf(client, namespace);
     this.#forgetPassed(leases);

@@ -5,10 +5,10 @@ import { HttpRefusal } from "../problem.ts";
 const realm = 'realm="snowlease"';
 
 /**
- * Lets a request pass, or throws. A route without a namespace is for tokens of all namespaces (`*`), but for `any`.
+ * Lets a request pass, or throws. A route without a namespace needs a token of all namespaces (`*`), except with access `any`.
  * @param authorization the header: `Bearer TOKEN`, or `Basic` with the token as its password.
- * @returns what tells this client from others; it is no secret.
- * @throws SnowleaseError UNAUTHORIZED for no known token; FORBIDDEN when its rights are not enough.
+ * @returns a text that identifies the client. It is not a secret.
+ * @throws SnowleaseError UNAUTHORIZED without a known token; FORBIDDEN when its rights are not enough.
  */
 export function admit(
   tokens: Tokens,
@@ -31,7 +31,7 @@ function tokenOf(authorization: string | null): string | undefined {
   if (scheme.toLowerCase() !== "basic") return credentials || undefined;
   const login = Buffer.from(credentials, "base64").toString();
   const at = login.indexOf(":");
-  // A token that is alone in a URL is the user there.
+  // If a URL has only a token, the token is the user name.
   return login.slice(at + 1) || login.slice(0, Math.max(0, at)) || undefined;
 }
 

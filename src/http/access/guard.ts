@@ -2,25 +2,25 @@ import { isIP } from "node:net";
 import { shown, SnowleaseError } from "../../id/errors.ts";
 import type { ApiRequest } from "../request.ts";
 
-/** The names by which clients may call a daemon. */
+/** The names that clients may use for a daemon. */
 export interface AllowedHosts {
   /**
-   * `loopback`: this machine's own. `private`: also addresses, and names without a dot, which cannot be registered. `any`: every name; for
-   * a daemon with tokens, which a browser sends only to the name for which it has them.
+   * `loopback`: this machine's own names. `private`: also addresses, and names without a dot, which cannot be registered. `any`: every
+   * name. It is for a daemon with tokens, because a browser sends a token only to the name for which it has it.
    */
   readonly kind: "loopback" | "private" | "any";
   /** More names, in lower case. */
   readonly names: readonly string[];
 }
 
-/** This machine's own names alone. */
+/** Only this machine's own names. */
 export const ownHosts: AllowedHosts = { kind: "loopback", names: [] };
 
 const loopback = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
 /**
- * Refuses what a browser sends on behalf of another site's page. A page whose name was made to resolve to this machine
- * still sends its own name as Host; a page of another origin cannot keep the browser from saying so.
+ * Refuses requests that a browser sends for another site's page. An attacker can make a name resolve to this machine, but the browser
+ * still sends that name as Host. A page of another origin cannot prevent that the browser reports its origin.
  * @param isPage whether the request is for a page for people. @throws SnowleaseError FORBIDDEN
  */
 export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts, isPage = false): void {
@@ -36,7 +36,7 @@ export function guard({ headers, url, method }: ApiRequest, hosts: AllowedHosts,
   if (origin !== null && origin.toLowerCase() !== `${url.slice(0, url.indexOf(":"))}://${host}`.toLowerCase()) {
     refuse(`Expected no Origin but this daemon's own, got ${shown(origin)}`);
   }
-  // A link opens the page in front of the user: the site with the link learns nothing of it.
+  // A link opens the page for the user, and the site with the link cannot read it.
   const isLink =
     method === "GET" && headers.get("sec-fetch-mode") === "navigate" && headers.get("sec-fetch-dest") === "document";
   if (isPage && isLink) return;

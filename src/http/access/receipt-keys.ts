@@ -8,7 +8,7 @@ export interface ReceiptKey {
   readonly key: Buffer;
 }
 
-/** The configured keys, the one that signs first. */
+/** The configured keys. The first one signs. */
 export interface ReceiptKeys {
   readonly list: readonly ReceiptKey[];
 }
@@ -17,8 +17,8 @@ const namePattern = /^[a-z\d][\w-]{0,31}$/i;
 const keyPattern = /^(?:[\da-f]{2}){16,64}$/i;
 
 /**
- * The keys in a file: lines of `NAME KEY`, and `#` before what is a comment. The file is read at once, and again with `reload`.
- * @throws SnowleaseError CONFIG_INVALID, also of `reload`, which then leaves everything as it was.
+ * The keys in a file of lines `NAME KEY`, where `#` begins a comment. The file is read at once, and again with `reload`.
+ * @throws SnowleaseError CONFIG_INVALID. If `reload` throws, the keys stay as they were.
  */
 export function receiptKeyFile(path: string, log: Log): ReceiptKeys & { reload(): void } {
   const read = (): readonly ReceiptKey[] => parseReceiptKeys(readGuardedFile(path, "receiptKeys", log), path);
@@ -33,7 +33,7 @@ export function receiptKeyFile(path: string, log: Log): ReceiptKeys & { reload()
   };
 }
 
-/** @throws SnowleaseError CONFIG_INVALID that names the line, and nothing that stands in it: it may be a key. */
+/** @throws SnowleaseError CONFIG_INVALID. It names the number of the line but does not quote the line, which may contain a key. */
 export function parseReceiptKeys(text: string, path: string): readonly ReceiptKey[] {
   const keys = new Map<string, ReceiptKey>();
   for (const [i, line] of text.split(/\r?\n/).entries()) {

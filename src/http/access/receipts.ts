@@ -7,57 +7,60 @@ import type { Registry } from "../../rule/registry.ts";
 import type { ReceiptKey, ReceiptKeys } from "./receipt-keys.ts";
 import { BoundedMap } from "../../registries/bounded-map.ts";
 
-/** How many namespaces' keys, and how many signatures, a daemon remembers: some 4 MB. */
+/** How many keys of namespaces and how many signatures a daemon remembers, about 4 MB. */
 const [mostNamespaces, mostSignatures] = [10_000, 10_000];
-/** Receipts of other registries cost one look at a namespace in this time, ms. As long may one of an id that has just changed be refused. */
+/**
+ * Receipts of other registries cause at most one look at a namespace in this time, ms. After a namespace's id changes, its receipts may
+ * be refused for this time.
+ */
 const lookPause = 1000;
-/** The name of a namespace's own key: no name in a file of keys begins so. */
+/** The name of a namespace's own key. No name in a file of keys begins like this. */
 const ownName = "-";
 const signedPattern = /^(.+)\.([\w-]{1,32})\.([\w-]{43})$/;
 
-/** A namespace as a receipt is compared with it; without an id where none exists. */
+/** The facts of a namespace that a receipt is compared with. Without an id if the namespace has none. */
 interface PresentNamespace {
   readonly exists: boolean;
   readonly id?: string | undefined;
   readonly own?: ReceiptKey | undefined;
 }
 
-/** What a key made of a text. Another key of the same name may come into force. */
+/** A signature and its key. Another key may later get the same name. */
 interface KeptSignature {
   readonly key: ReceiptKey;
   readonly signature: string;
 }
 
-/** A look at a namespace, under way or done. */
+/** A look at a namespace, in progress or done. */
 interface NamespaceLook {
-  /** On the monotonic clock, ms: what it finds is not older. */
+  /** Start of the look on the monotonic clock, ms. The result is not older. */
   readonly begun: number;
   readonly found: Promise<PresentNamespace>;
 }
 
 /**
- * Signs the registry's receipts, and lets only signed ones pass to it: a receipt of a client's own making would begin a quarantine.
- * Receipts of a registry without keys pass unchanged: another daemon has signed them.
+ * Signs the registry's receipts, and passes only signed receipts to the registry. Without signatures, a client could begin a quarantine
+ * with a receipt that it made up. Receipts of a registry without keys pass unchanged, because another daemon has signed them.
  */
 export class Receipts {
   readonly #registry: Registry;
   readonly #configured: ReceiptKeys | undefined;
   /** Namespace/id -> the namespace's own key. */
   readonly #own = new BoundedMap<string, ReceiptKey>(mostNamespaces);
-  /** By the signed text. Most requests bear the receipt of the answer before: to sign it once more takes as long as to read the request. */
+  /** Signed text -> signature. Most requests have the receipt of the last answer. Signing it again takes as long as reading the request. */
   readonly #signatures = new BoundedMap<string, KeptSignature>(mostSignatures);
   readonly #clock: Clock;
-  /** By namespace: the last look. */
+  /** Namespace -> the last look. */
   readonly #looks = new BoundedMap<string, NamespaceLook>(mostNamespaces);
 
-  /** @param configured keys beside each namespace's own. */
+  /** @param configured keys in addition to each namespace's own. */
   constructor(registry: Registry, clock: Clock, configured?: ReceiptKeys) {
     this.#registry = registry;
     this.#clock = clock;
     this.#configured = configured;
   }
 
-  /** A receipt as the client gets it. Undefined where the namespace's key cannot be read: the answer stands without a receipt. */
+  /** A receipt as the client gets it. Undefined if the namespace's key cannot be read. The answer then has no receipt. */
   async signed(namespace: string, receipt: string | undefined): Promise<string | undefined> {
     if (receipt === undefined || this.#registry.receiptKey === undefined) return receipt;
     const key = this.#configured?.list[0] ?? (await this.#ownKey(namespace, receipt).catch(ignoreRefusal));
@@ -69,7 +72,7 @@ export class Receipts {
   }
 
   /**
-   * The receipt that a client sent, as the registry wrote it; undefined for a text that proves nothing.
+   * The receipt that a client sent, as the registry wrote it. Undefined for a text that proves nothing.
    * @throws SnowleaseError OTHER_REGISTRY for the unverified receipt of a namespace with another id.
    */
   async verified(namespace: string, sent: string | null): Promise<string | undefined> {
@@ -87,7 +90,7 @@ export class Receipts {
     if (this.#configured?.list.some(isSignedBy) === true) return receipt;
     const remembered = this.#own.get(`${namespace}/${namespaceIdIn(receipt)}`);
     if (remembered !== undefined) return isSignedBy(remembered) ? receipt : undefined;
-    // A registry wrote what is signed. Other texts are read first: one that is no receipt costs no look-up.
+    // A signed text comes from a registry. An unverified text is parsed first, so that an invalid receipt costs no look-up.
     const content = readReceipt(receipt);
     if (content === undefined) return undefined;
     const { exists, id, own } = await this.#look(namespace, this.#now - lookPause);
@@ -101,7 +104,7 @@ export class Receipts {
     if (remembered !== undefined) return remembered;
     const answered = this.#now;
     const last = await this.#look(namespace, answered - lookPause);
-    // The registry has just answered with this id: an earlier look may have found the one before.
+    // The registry has just answered with this id. An earlier look may have found an older id.
     const present = last.id === id ? last : await this.#look(namespace, answered);
     return present.id === id ? present.own : undefined;
   }
@@ -110,7 +113,7 @@ export class Receipts {
     return monotonic(this.#clock);
   }
 
-  /** What the namespace is now, or was when a look began after `since`, on the monotonic clock, ms. */
+  /** The facts of a namespace, from a look that began after `since`, on the monotonic clock, ms. */
   #look(namespace: string, since: number): Promise<PresentNamespace> {
     const last = this.#looks.get(namespace);
     if (last !== undefined && last.begun > since) return last.found;
@@ -132,7 +135,7 @@ export class Receipts {
   }
 }
 
-/** The refusal of a holder whose lease is of another registry. */
+/** The refusal of a holder whose lease belongs to another registry. */
 export function otherRegistry(namespace: string): SnowleaseError {
   return new SnowleaseError(
     "OTHER_REGISTRY",
@@ -141,7 +144,7 @@ export function otherRegistry(namespace: string): SnowleaseError {
   );
 }
 
-/** The namespace's name is signed, too: no receipt proves anything in another namespace. */
+/** The namespace's name is signed, too, so that a receipt is valid in its own namespace only. */
 function signedText(namespace: string, receipt: string, keyName: string): string {
   return `${namespace} ${receipt}.${keyName}`;
 }

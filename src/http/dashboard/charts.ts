@@ -4,11 +4,11 @@ import { grouped } from "../../id/notation.ts";
 import type { Minute } from "../monitoring/last-hour.ts";
 import type { Html } from "./text.ts";
 
-/* The last hour, as this daemon saw it: one column a minute. Drawn as attributes of SVG, since the page's policy lets in no styles of its own. */
+/* The last hour, as this daemon saw it, one column a minute. SVG attributes draw it, because the page's policy allows no inline styles. */
 
 const height = 24;
 
-/** `minutes`: the present one at the end. `clock`: Unix ms. */
+/** The charts of the last hour. `minutes`: the present one at the end. `clock`: Unix ms. */
 export function chartsPart(minutes: readonly (Minute | undefined)[], clock: number): Html {
   const begin = clock - (minutes.length - 1) * 60_000;
   const time = (ms: number): string => `${timeText(ms).slice(11, 16)}Z`;
@@ -72,7 +72,7 @@ function reasonsOf(minutes: readonly (Minute | undefined)[]): string {
   return sorted.map(([code, count]) => `${grouped(count)} ${code}`).join(", ");
 }
 
-/** Something that is counted. `detail`: what it consists of. */
+/** A chart of counts. `detail`: the parts of the sum. */
 function barChart(name: string, look: string, values: readonly (number | undefined)[], detail = ""): Html {
   const numbers = values.map((value) => value ?? 0);
   const most = Math.max(...numbers);
@@ -85,7 +85,7 @@ function barChart(name: string, look: string, values: readonly (number | undefin
   return chart(name, look, bars.join(""), detail === "" ? text : `${text}: ${detail}`);
 }
 
-/** Something that is measured from 0 up: each column is filled as far as it was then. */
+/** A chart of a measured value from 0 up. Each column is as high as its value. */
 function lineChart(
   name: string,
   look: string,

@@ -4,15 +4,15 @@ import { canBeShortened, endCommand } from "../../rule/quarantine.ts";
 import type { WorkerRecord } from "../../rule/registry.ts";
 import type { Html } from "./text.ts";
 
-/* The page changes nothing: it shows the commands that do. */
+/* The page changes nothing. It shows commands that do. */
 
-/** A command of `snowlease`, and what it does. */
+/** A command of `snowlease`, and its effect. */
 interface ShownCommand {
   readonly command: string;
   readonly does: string;
 }
 
-/** What can be done about one worker ID. `registry`: the URL of this daemon; `record`: absent where it was never used. */
+/** The commands for one worker ID. `registry`: the URL of this daemon. `record`: undefined if the worker ID was never used. */
 export function commandsFor(
   workerId: number,
   record: WorkerRecord | undefined,
@@ -35,13 +35,13 @@ export function commandsFor(
   return listed([...(isLive ? [release] : []), record?.pinned === undefined ? pin : unpin]);
 }
 
-/** What a namespace without holders needs. */
+/** The command that claims a worker ID, for a namespace without holders. */
 export function claimCommand(registry: string, namespace: string): Html {
   const command = `snowlease id --registry ${registry} --namespace ${namespace}`;
   return listed([{ command, does: "Claims a worker ID, prints an ID, and releases the worker ID." }]);
 }
 
-/** What ends a quarantine earlier; empty where nothing does. */
+/** The command that ends a quarantine early. Empty if no command does. */
 export function endingPart({ info, namespace, clock }: Picture, registry: string): Html | string {
   const { era = "", quarantineUntil = 0, maxClockSkew } = info;
   if (quarantineUntil <= clock || !canBeShortened({ era, clock, opensAt: quarantineUntil, maxClockSkew })) return "";

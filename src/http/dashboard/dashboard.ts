@@ -40,14 +40,14 @@ import type { Html } from "./text.ts";
 export interface DashboardOptions {
   readonly registry: Registry;
   readonly clock: Clock;
-  /** Worker IDs to show. Default: all of a namespace's layout. */
+  /** Worker IDs to show. Default: all worker IDs of the namespace's layout. */
   readonly pool?: PoolBounds | undefined;
   readonly journal: Journal;
   readonly refusals: RefusalCounter;
   readonly hour: LastHour;
   /** Namespaces that are known to exist. */
   readonly namespaces: () => readonly string[];
-  /** The tokens that may look. Default: every client may. */
+  /** The tokens with access. Default: every client has access. */
   readonly tokens?: Tokens | undefined;
   readonly onSignOut?: (() => void) | undefined;
   readonly version: string;
@@ -56,30 +56,30 @@ export interface DashboardOptions {
 /** The pages for people, and the browsers that are signed in. */
 export interface Dashboard {
   readonly routes: readonly PageRoute[];
-  /** The `Authorization` of a browser that was signed in; null of any other. */
+  /** The `Authorization` of a browser that is signed in. Null for any other browser. */
   authorizationOf(request: ApiRequest): string | null;
-  /** Looks at the pools for the charts of the last hour; to be called once a minute. Never rejects. */
+  /** Looks at the pools for the charts of the last hour. The caller calls it once a minute. Never rejects. */
   sample(): Promise<void>;
 }
 
-/** What the address of a page asks for. */
+/** The parameters in the address of a page. */
 type PageQuery = ReturnType<typeof readAsked> & {
-  /** As the browser names this daemon. */
+  /** The address that the browser uses for this daemon. */
   readonly origin: string;
 };
 
 const defaultNamespace = "default";
 const unknownToken = "That is no token which this daemon knows; try another.";
-/** Pools that are watched; with more, the one that was shown the longest ago is forgotten. */
+/** How many pools are watched. Beyond that, the least recently used one is forgotten. */
 const mostWatched = 50;
-/** Pools that are looked at although nobody looks at their page. */
+/** How many pools are sampled for the charts while no browser shows their page. */
 const mostSampled = 20;
-/** Longest ID in the address, characters: the rest is ignored. */
+/** Longest ID in the address, characters. The rest is ignored. */
 const longestId = 200;
 const eventsShown = 30;
 const historyShown = 50;
 const workersShown = 100;
-/** What a page has around its main part, bytes. */
+/** Size of a page around its main part, bytes. */
 const frameSize = 2500;
 const types: Readonly<Record<string, string>> = {
   "dashboard.css": "text/css; charset=utf-8",
@@ -93,12 +93,12 @@ const pageHeaders = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
-  // Not `no-referrer`: a form that is sent from such a page has no Origin to tell it by.
+  // With `no-referrer`, a form from this page would be sent without its Origin, and `guard` would refuse it.
   "referrer-policy": "same-origin",
   "x-content-type-options": "nosniff",
 };
 
-/** Pages for people: the same facts as the API's, read and never changed. */
+/** Pages for people. They show the same facts as the API, and change nothing. */
 export function createDashboard(options: DashboardOptions): Dashboard {
   const { registry, clock, pool, journal, refusals, hour, namespaces, tokens, onSignOut, version } = options;
   const sessions = new SignIns(clock);
@@ -151,7 +151,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     const address = addressesIn(namespace);
     const status = problem === undefined ? 200 : statusOf[problem.code];
     const header = headerPart(namespace, listed, picture, credentials(request) !== null && tokens !== undefined);
-    // A registry that tells of its quarantines knows sooner than this daemon's journal that an operator ended one.
+    // If the registry reports its quarantines, it knows sooner than this daemon's journal that an operator ended one.
     const isTold = problem === undefined && picture?.info.quarantineEnd !== undefined;
     const quarantine = isTold ? undefined : reportedQuarantine(namespace);
     const known = { refused: refusals.of(namespace), quarantine };
@@ -177,13 +177,13 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return answer(status, namespace, main, header);
   }
 
-  /** `taken`: what the page comes to without these, bytes. */
+  /** The parts below the notices. `taken`: size of the page without them, bytes. */
   async function parts(picture: Picture, asked: PageQuery, address: PageLink, taken: number): Promise<Html> {
     const { namespace } = picture;
     const entries = journal.after(namespace, "").entries.slice(-eventsShown);
     const at = asked.at === undefined ? undefined : String(asked.at);
     const query = readHoldersQuery(asked);
-    // The list stays as it is beside what is opened; not from the grid, whose many addresses are to be short.
+    // Links of the list keep the list's query. Links of the grid do not, because the grid has many and they must be short.
     const beside: PageLink = (more) => address({ ...writtenHoldersQuery(query), ...more });
     const details = await detailsOf(picture, asked, beside).catch((cause: unknown) => {
       const { code, message } = asSnowleaseError(cause);
@@ -228,7 +228,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     return workersPart({ workers: workers.slice(0, workersShown), more }, { first: from, last }, clock, address);
   }
 
-  /** A present quarantine, as the registry told this daemon when it refused a request. */
+  /** A present quarantine, which the registry reported when it refused a request of this daemon. */
   function reportedQuarantine(namespace: string): Quarantine | undefined {
     const { entries } = journal.after(namespace, "");
     const last = entries.findLast(({ event }) => event.event === "quarantine")?.event;
@@ -244,7 +244,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
       const { code, message } = cause;
       const { pathname, search } = new URL(request.url);
       const next = pathname === "/" ? `/${search}` : "/";
-      // A browser that shows no token yet made no mistake.
+      // A browser that has not sent a token yet gets no error message.
       const wrong = credentials(request) === null ? undefined : unknownToken;
       if (code === "UNAUTHORIZED") return answer(401, "Sign in", signInPart(wrong, next));
       if (code === "FORBIDDEN") return answer(403, "Sign in", signInPart(message, next));
@@ -283,7 +283,7 @@ export function createDashboard(options: DashboardOptions): Dashboard {
     run: ({ request }) => asPage(request, () => run(request)),
   });
 
-  /** Not worth the reads: each look is a part of one. */
+  /** Namespaces whose pool is too large for samples, because one look reads only a part of it. */
   const large = new Set<string>();
 
   async function sample(): Promise<void> {
@@ -317,14 +317,14 @@ function assetOf(name: string) {
   const hash = createHash("sha256").update(body).digest("hex").slice(0, 12);
   const headers = {
     "content-type": types[name] ?? "text/plain",
-    // Its address changes with what is in it.
+    // The address of a file changes with its contents.
     "cache-control": "public, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
   };
   return { hash, answer: { status: 200, headers, body } };
 }
 
-/** Shown in place of a pool that was never used. */
+/** Shown instead of the pool if the namespace does not exist. `unknown`: the registry did not say whether it exists. */
 function absentPart(namespace: string, unknown: boolean, origin: string): Html {
   if (unknown) return html`<p class="empty">Nothing is known of <b>${namespace}</b> yet.</p>`;
   return html`<section class="absent">
@@ -343,7 +343,7 @@ function addressesIn(namespace: string): PageLink {
 
 /** @throws SnowleaseError CONFIG_INVALID */
 function readAsked(query: URLSearchParams) {
-  // A box that was left empty asks for nothing.
+  // An empty input field counts as absent.
   const text = (name: string): string | undefined => query.get(name)?.trim() || undefined;
   const refuse = (name: string, rule: string, value: string): never => {
     const what = `Expected \`${name}\` ${rule}, got ${shown(value)}; correct the address.`;
@@ -366,21 +366,21 @@ function readAsked(query: URLSearchParams) {
     namespace,
     /** Details of this worker ID. */
     worker: integer("worker"),
-    /** Worker IDs from this one on, to the end of its cell. */
+    /** List of the worker IDs from this one to the end of its cell. */
     from: integer("from"),
-    /** What the list of holders shows. */
+    /** The query of the list of holders. */
     find: text("find")?.slice(0, longestId),
     show: text("show"),
     sort: text("sort"),
     skip: integer("skip"),
-    /** An ID to explain, its layout where it is not the namespace's, and a time near its making. */
+    /** An ID to explain, its layout if it is not the namespace's, and a time near its creation. */
     id: text("id")?.slice(0, longestId),
     layout,
     at: integer("at"),
   };
 }
 
-/** Where to go after signing in: always a page of this dashboard, even if another site made the form. */
+/** The address of the page after the sign-in. It is always in this dashboard, even if another site made the form. */
 function safeNext(next: string | null): string {
   return next !== null && /^\/\?[\w=&%.~+-]*$/.test(next) ? next : "/";
 }

@@ -7,7 +7,7 @@ import { listPart } from "./page.ts";
 import { detailRoom, fitting } from "./room.ts";
 import { type Html, left, span, when, who } from "./text.ts";
 
-/** One worker ID and its holders. `history`: oldest first; `commands`: what can be done about it. */
+/** One worker ID and its holders. `history`: oldest first. `commands`: the commands that an operator can use. */
 export function workerPart(
   workerId: number,
   {
@@ -79,7 +79,7 @@ function historyOf(history: readonly HistoryRow[], clock: number): Html {
   </div>`;
 }
 
-/** Windows on one line of time, with the gaps between them; the list below says the same in words. */
+/** Windows on one time line, with the gaps between them. The list below says the same in words. */
 function timelineOf(history: readonly HistoryRow[], clock: number): Html {
   const width = 1000;
   const begin = Math.min(...history.map(beginOf));
@@ -116,7 +116,7 @@ function historyRow(row: HistoryRow, previous: HistoryRow | undefined, clock: nu
 /** The parts of an ID by its layout. */
 type SplitId = Pick<Explanation, "id" | "layout" | "parts" | "clock">;
 
-/** An ID of another layout than the namespace's: its parts, without a holder. */
+/** The parts of an ID whose layout is not the namespace's. No holder is shown. */
 export function splitPart(split: SplitId, address: PageLink): Html {
   const maker = fact("Made by", "not looked up, since this namespace has another layout");
   return idPart(split, { worker: String(split.parts.workerId), maker }, address);

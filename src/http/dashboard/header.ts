@@ -3,11 +3,11 @@ import type { Picture } from "../../ops/pool/pool-watch.ts";
 import { namespacePattern } from "../../id/namespace.ts";
 import { type Html, when } from "./text.ts";
 
-/** Namespaces that are linked, and offered: of more, the others can be named. */
+/** How many namespaces get a link, and how many are offered. The user can type the name of any other. */
 const namespacesLinked = 20;
 const namespacesOffered = 50;
 
-/** The namespaces, when the pool was read, and the way out. */
+/** The namespaces, the time when the pool was read, and the sign-out. */
 export function headerPart(
   namespace: string,
   known: readonly string[],

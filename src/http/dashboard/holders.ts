@@ -12,7 +12,7 @@ import { type Html, left, span, who } from "./text.ts";
 /** Rows of a page. */
 const rowsAPage = 20;
 
-/** Whose worker IDs are listed. In a pool of which not each record is known, only those with a holder. */
+/** Choices of the list. If not every record of the pool is known, the list has only worker IDs with a holder. */
 const shows = {
   held: "held now",
   overdue: "overdue",
@@ -33,17 +33,17 @@ const sorts = {
 type Show = keyof typeof shows;
 type Sort = keyof typeof sorts;
 
-/** What the list of holders shows. */
+/** The query of the list of holders. */
 export interface HoldersQuery {
   /** A part of a host, an address, an instance or a reason of a pin; or a worker ID. */
   readonly find: string | undefined;
   readonly show: Show;
   readonly sort: Sort;
-  /** How many rows stand before the first one. */
+  /** Number of rows before the first one. */
   readonly skip: number;
 }
 
-/** Reads what an address asks for. Another word is as good as none: the page says what it shows. */
+/** Reads the query from an address. An unknown word counts as absent, because the page says what it shows. */
 export function readHoldersQuery(query: {
   readonly find?: string | undefined;
   readonly show?: string | undefined;
@@ -59,7 +59,7 @@ export function readHoldersQuery(query: {
   };
 }
 
-/** The same for an address, without what it says by default. */
+/** The query as parameters of an address, without defaults. */
 export function writtenHoldersQuery({
   find,
   show,
@@ -81,11 +81,11 @@ interface HoldersOptions {
   readonly beside: PageLink;
   /** The URL of this daemon. */
   readonly origin: string;
-  /** For its rows, bytes. */
+  /** Room for its rows, bytes. */
   readonly room: number;
 }
 
-/** The holders that were asked for, as a page of at most `room` bytes. */
+/** One page of the holders that match the query. Its rows take at most `room` bytes, or it has one row. */
 export function holdersPart(picture: Picture, { query, address, beside, origin, room }: HoldersOptions): Html {
   const { namespace, holders, counts, clock, cellSize, cells, read } = picture;
   const isWhole = cellSize === 1;

@@ -4,7 +4,7 @@ import { type HealthFact, worstOf } from "../../ops/pool/health.ts";
 import { cut } from "./room.ts";
 import { type Html, left } from "./text.ts";
 
-/** Longest text of an alarm in the page, bytes: messages name hosts. */
+/** Longest text of an alarm in the page, bytes. Messages contain names of hosts, which may be long. */
 const longestAlarm = 1000;
 
 export interface PageFrame {
@@ -12,12 +12,12 @@ export interface PageFrame {
   /** Path of a file of the dashboard. */
   readonly assetUrl: (name: string) => string;
   readonly version: string;
-  /** Stands beside the name of the program. */
+  /** Shown beside the name of the program. */
   readonly header?: Html | undefined;
   readonly main: Html;
 }
 
-/** A whole page. Nothing in it is of another host, and nothing that runs or looks is written inline. */
+/** A whole page. It loads nothing from other hosts, and has no inline script or style. */
 export function page({ title, assetUrl, version, header, main }: PageFrame): Html {
   return html`<!doctype html>
     <html lang="en">
@@ -43,21 +43,21 @@ export function page({ title, assetUrl, version, header, main }: PageFrame): Htm
     </html>`;
 }
 
-/** What is in the way, in a sentence. `kind`: how bad that is. */
+/** A problem in one sentence. `kind`: how bad it is. */
 export function notice(kind: "warn" | "fail", code: string, message: string): Html {
-  // In backticks stands what can be typed.
+  // Text in backticks can be typed.
   const parts = message.split("`").map((part, i) => (i % 2 === 0 ? part : html`<code>${part}</code>`));
   return html`<p class="notice ${kind}"><b>${code}</b> ${parts}</p>`;
 }
 
-/** What it comes to, in a word or two. */
+/** The state of health in a few words. */
 const verdicts: Readonly<Record<HealthFact["kind"], string>> = {
   ok: "All is well",
   warn: "Look at this soon",
   fail: "Something is wrong",
 };
 
-/** How the namespace is, in one line above everything else. */
+/** The health of the namespace, in one line at the top of the page. */
 export function healthPart(facts: readonly HealthFact[], clock: number): Html {
   const worst = worstOf(facts);
   return html`<section id="health" class="${worst}" aria-label="Health">
@@ -74,7 +74,7 @@ export function healthPart(facts: readonly HealthFact[], clock: number): Html {
   </section>`;
 }
 
-/** What operators have to act on, above everything else. Empty where all is well. */
+/** The alarms that need an operator, at the top of the page. Empty if there are none. */
 export function alarmsPart(alarms: readonly Alarm[]): Html | string {
   if (alarms.length === 0) return "";
   return html`<div id="alarms" role="group" aria-label="What needs attention">
@@ -82,7 +82,7 @@ export function alarmsPart(alarms: readonly Alarm[]): Html | string {
   </div>`;
 }
 
-/** A table. @param wide heading of a last column that only wide windows show. */
+/** A table. @param wide heading of a last column, which only wide windows show. */
 export function listPart(headings: readonly string[], rows: readonly Html[], wide?: string): Html {
   return html`<table class="list">
     <thead>
@@ -97,7 +97,7 @@ export function listPart(headings: readonly string[], rows: readonly Html[], wid
   </table>`;
 }
 
-/** Asks for a token. `next`: where to go with it. */
+/** Asks for a token. `next`: the address of the page after the sign-in. */
 export function signInPart(message: string | undefined, next: string): Html {
   return html`<main class="narrow">
     <h2>Sign in</h2>

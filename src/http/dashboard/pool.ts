@@ -9,17 +9,17 @@ import { listPart } from "./page.ts";
 import { cut, detailRoom, fitting, gridRoom, sizeOf, tight, writtenSize } from "./room.ts";
 import { type Html, isolated, left, stateNames, states, when, who } from "./text.ts";
 
-/** Cells of a row; a wide window has two rows on a line. */
+/** Cells of a row. A wide window shows two rows on a line. */
 const columns = 32;
-/** How long the labels of cells may be, bytes: the first of these with which all of them fit. */
+/** Limits for the length of cell labels, bytes. The first limit with which all labels fit is used. */
 const labelLengths = [160, 80, 44, 24] as const;
-/** In how many steps a cell of many worker IDs is filled. */
+/** Number of fill levels of a cell of many worker IDs. */
 const steps = 8;
 
 /** Addresses within the dashboard. */
 export type PageLink = (query: Readonly<Record<string, number | string>>) => string;
 
-/** How many worker IDs are in each state: also the legend of the grid. */
+/** The number of worker IDs in each state. It is also the legend of the grid. */
 export function countsPart({ counts, pool, read }: Picture): Html {
   const size = pool.last - pool.first + 1;
   const taken = takenOf(counts);
@@ -42,19 +42,19 @@ export function countsPart({ counts, pool, read }: Picture): Html {
   </section>`;
 }
 
-/** Every worker ID as a cell; of a large pool, so many to a cell that there are at most 1024. */
+/** Every worker ID as a cell. In a large pool, a cell stands for several worker IDs, so that there are at most 1024 cells. */
 export function gridPart(
   { cells, cellSize: size, pool, clock, overdue }: Picture,
   address: PageLink,
   selected: number | undefined,
 ): Html {
-  // What was not read yet has its place already.
+  // Worker IDs that were not read yet already have their place.
   const count = Math.ceil((pool.last - pool.first + 1) / size);
   const rows = Array.from({ length: Math.ceil(count / columns) }, (_, i) => {
     const at = Array.from({ length: Math.min(columns, count - i * columns) }, (_, j) => cells[i * columns + j]);
     return { first: pool.first + i * columns * size, at };
   });
-  // Tab leads to this cell; from there, arrows lead on.
+  // The Tab key leads to this cell, and the arrow keys lead from it to others.
   const entry = cells.find((cell) => holds(cell, selected))?.first ?? pool.first;
   const cellOf = (cell: Cell, label: string): Html => {
     const { first } = cell;
@@ -124,7 +124,7 @@ function labelOfMany({ first, last, counts }: Cell): string {
   return `${first} to ${last}: ${there.map((state) => `${grouped(counts[state])} ${states[state].name}`).join(", ")}`;
 }
 
-/** The worker IDs of a cell that stands for many. `more`: there are others behind these. */
+/** The worker IDs of a cell that stands for many. `more`: the cell has more worker IDs after these. */
 export function workersPart(
   { workers, more }: { readonly workers: readonly WorkerRecord[]; readonly more: boolean },
   { first, last }: PoolBounds,

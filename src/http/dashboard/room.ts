@@ -1,40 +1,40 @@
 import { raw } from "hono/html";
 import type { Html } from "./text.ts";
 
-/* The room of the parts of a page, bytes. The page stays below 200 KB: the grid comes first, the lists share what it leaves. */
+/* The room of the parts of a page, bytes. The page stays below 200 KB. The grid comes first, and the lists share the rest. */
 
 export const pageRoom = 190_000;
-/** The cells of the grid: their labels are cut where they would take more. */
+/** Room for the cells of the grid. Their labels are cut if they need more. */
 export const gridRoom = 145_000;
-/** The rows of one worker ID's history, or of those in a cell. */
+/** Room for the rows of one worker ID's history, or of the worker IDs in a cell. */
 export const detailRoom = 12_000;
 export const eventsRoom = 6000;
-/** The rows of the holders, however much the other parts take. */
+/** Least room for the rows of the holders, even if the other parts leave less. */
 export const leastRoom = 4000;
 
-/** A piece of a page without the blanks of its template: between the elements of a table, none has a meaning. */
+/** A piece of a page without the blanks of its template. Blanks between the elements of a table have no meaning. */
 export function tight(piece: Html): Html {
   const text = textOf(piece).replace(/\s*\n\s*/g, " ");
   return raw(text.replaceAll("> <", "><"));
 }
 
-/** None of them waits for anything. */
+/** The text of a piece. A piece is never a promise here. */
 function textOf(piece: Html | string): string {
   if (piece instanceof Promise) throw new TypeError("a piece of the page is not there yet");
   return String(piece);
 }
 
-/** What a page gains by a piece, bytes. */
+/** Size of a piece in a page, bytes. */
 export function sizeOf(piece: Html | string): number {
   return Buffer.byteLength(plain(textOf(piece)));
 }
 
-/** A page or piece of it as it is sent: without the indents of its templates. */
+/** A page or piece as it is sent, without the indents of its templates. */
 export function plain(text: string): string {
   return text.replace(/\n\s+/g, "\n");
 }
 
-/** As many of the first items as have room, and at least one; each with its piece of the page. */
+/** The first items that fit into the room, at least one, each with its piece of the page. */
 export function fitting<Item>(
   items: readonly Item[],
   room: number,
@@ -51,13 +51,13 @@ export function fitting<Item>(
   return { shown: items.slice(0, pieces.length), pieces };
 }
 
-/** What a text comes to in a page, bytes; an escape adds 5 at most (`&quot;`). */
+/** Largest size of a text in a page, bytes. An escape adds at most 5 (`&quot;`). */
 export function writtenSize(text: string): number {
   const escaped = text.match(/["&<>']/g)?.length ?? 0;
   return Buffer.byteLength(text) + escaped * 5;
 }
 
-/** The beginning of a text, of so many bytes as it is written in a page. */
+/** The beginning of a text that takes at most `room` bytes in a page. */
 export function cut(text: string, room: number): string {
   if (writtenSize(text) <= room) return text;
   let left = room;

@@ -76,7 +76,7 @@ export function askPart(
   </section>`;
 }
 
-/** How long pool, layout and clocks will do. */
+/** How long pool and layout will last, and how well the clocks agree. */
 export function outlookPart({ forecast, clock, layout, info, offset, latency, durability, read }: Picture): Html {
   const end = layoutEnd(layout, clock);
   return html`<section aria-labelledby="outlook-title" id="outlook">
@@ -105,7 +105,7 @@ function clockText(offset: number, latency: number): string {
   return `${Math.abs(offset)} ms ${offset > 0 ? "ahead of" : "behind"}`;
 }
 
-/** What this daemon saw happen, newest first. */
+/** The events that this daemon saw, newest first. */
 export function eventsPart(entries: readonly JournalEntry[], clock: number, address: PageLink): Html {
   const { pieces } = fitting(
     entries.toReversed(),
@@ -140,7 +140,7 @@ function eventText(event: JournalEvent, address: PageLink): Html {
   return html`${worker}<b class="${event.event.replace(/\W/g, "-")}">${event.event}</b>${holder}${told}`;
 }
 
-/** Of the daemon's own lease, the message says all of it. */
+/** The text of a lost lease. For the daemon's own lease, the message is complete. */
 function lossText({ own, message, reason = "taken" }: JournalEvent): string {
   return own === true ? message : (lossTexts[reason as LossReason] ?? message);
 }
@@ -152,7 +152,7 @@ const lossTexts: Readonly<Record<LossReason, string>> = {
   cloned: "A copy of the holder renewed the lease.",
 };
 
-/** Events whose message says more than their name. */
+/** Events with a message that says more than their name. */
 const toldIn: ReadonlySet<string> = new Set([
   "renew-failed",
   "quarantine",

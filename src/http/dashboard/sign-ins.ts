@@ -4,7 +4,7 @@ import type { ApiRequest } from "../request.ts";
 
 /** How long a browser stays signed in, ms. */
 const lifetime = 12 * 3_600_000;
-/** With more browsers than this, the oldest one of the token that has the most is signed out. */
+/** How many browsers may be signed in. Beyond that, the token with the most browsers loses its oldest one. */
 const mostSessions = 1000;
 
 interface SignIn {
@@ -25,7 +25,7 @@ export class SignIns {
     this.#clock = clock;
   }
 
-  /** Signs in with a token that was looked at: the `Set-Cookie` for it. */
+  /** Signs in with a token that the caller has checked. Returns the `Set-Cookie`. */
   start(request: ApiRequest, token: string): string {
     const id = randomBytes(16).toString("hex");
     this.#sessions.set(id, { token, ends: monotonic(this.#clock) + lifetime });
@@ -40,13 +40,13 @@ export class SignIns {
     return oldest;
   }
 
-  /** Signs out: the `Set-Cookie` for it. */
+  /** Signs out. Returns the `Set-Cookie`. */
   end(request: ApiRequest): string {
     this.#sessions.delete(idOf(request) ?? "");
     return cookie(request, "", 0);
   }
 
-  /** The `Authorization` that a request would have had; null of a browser that is not signed in. */
+  /** The `Authorization` that the cookie of a request stands for. Null if the browser is not signed in. */
   authorizationOf(request: ApiRequest): string | null {
     const id = idOf(request) ?? "";
     const session = this.#sessions.get(id);
@@ -68,7 +68,7 @@ function idOf(request: ApiRequest): string | undefined {
   return found?.slice(wanted.length);
 }
 
-/** One for each port: several daemons of one host would else sign each other's users out. */
+/** The cookie's name. It contains the port, because otherwise several daemons of one host would sign out each other's users. */
 function nameOf(request: ApiRequest): string {
   const [, port = ""] = /:(\d{1,5})$/.exec(request.headers.get("host") ?? "") ?? [];
   return `${isSecure(request) ? "__Host-" : ""}snowlease${port}`;

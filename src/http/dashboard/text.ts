@@ -3,7 +3,7 @@ import type { HolderLabel } from "../../rule/registry.ts";
 import { timeText } from "../../id/errors.ts";
 import type { PoolState } from "../../ops/pool/pool-counts.ts";
 
-/** A piece of a page, in which everything that was filled in is escaped. */
+/** A piece of a page. All values in it are escaped. */
 export type Html = ReturnType<typeof html>;
 
 /** The states in the order of the page, and what they mean. */
@@ -24,14 +24,14 @@ export function when(ms: number): Html {
   return html`<time datetime="${iso}">${iso.slice(0, 19).replace("T", " ")}Z</time>`;
 }
 
-/** The same, less the day where that is today. */
+/** The same, without the date if it is today. */
 export function recently(ms: number, clock: number): Html {
   const [iso, today] = [timeText(ms), timeText(clock)];
   if (iso.slice(0, 10) !== today.slice(0, 10)) return when(ms);
   return html`<time datetime="${iso}">${iso.slice(11, 19)}Z</time>`;
 }
 
-/** What is left of a window, as minutes and seconds; the script of the page counts it down. */
+/** The rest of a window, as minutes and seconds. The script of the page counts it down. */
 export function left(until: number, clock: number): Html {
   return html`<span class="left" data-until="${until}">${minutes(until - clock)}</span>`;
 }
@@ -51,7 +51,7 @@ export function span(ms: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
-/** A name from elsewhere, of whatever direction of writing, as part of a plain text. */
+/** A foreign name in a plain text. The name may be written from left to right or from right to left. */
 export function isolated(text: string): string {
   return `\u2068${text}\u2069`;
 }

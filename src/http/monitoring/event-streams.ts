@@ -1,23 +1,23 @@
 import { SnowleaseError } from "../../id/errors.ts";
 import type { Journal, JournalEntry } from "./journal.ts";
 
-/** What streams may take. */
+/** Limits of event streams. */
 export interface StreamLimits {
-  /** How often a stream in which nothing happens shows that it lives, ms: well below what proxies cut after. Default 15 s. */
+  /** How often a quiet stream shows that it is alive, ms. Proxies cut quiet connections after a much longer time. Default 15 s. */
   readonly heartbeat: number;
-  /** How many there may be at once. Default 64; one token may have a quarter of them. */
+  /** Most streams at once. Default 64. One token may have a quarter of them. */
   readonly streams: number;
-  /** What may wait for a reader before its stream ends, bytes. Default 256 KiB. */
+  /** How many bytes may wait for a reader before its stream ends. Default 256 KiB. */
   readonly backlog: number;
 }
 
-/** Of the streams, those that one token may have. */
+/** The part of the streams that one token may have. */
 const share = 1 / 4;
-/** Heartbeats after which a reader that has taken nothing in between is gone. */
+/** A stream ends if its reader takes nothing during this many heartbeats. */
 const mostMissed = 4;
 
 const usualLimits: StreamLimits = { heartbeat: 15_000, streams: 64, backlog: 256 * 1024 };
-/** When a browser comes again after its stream has ended, ms. */
+/** How long a browser waits before it connects again after its stream has ended, ms. */
 const retry = 2000;
 
 const encoder = new TextEncoder();
@@ -27,12 +27,12 @@ interface EventStream {
   readonly client: string | undefined;
   readonly admit: () => void;
   readonly controller: ReadableStreamDefaultController<Uint8Array>;
-  /** What may wait for the reader, bytes. */
+  /** How many bytes may wait for the reader. */
   readonly room: number;
-  /** What the reader had taken by the last heartbeat, and what it was sent so far, bytes. */
+  /** Bytes that the reader had taken by the last heartbeat, and bytes sent to it so far. */
   taken: number;
   sent: number;
-  /** Heartbeats in a row between which the reader took nothing of what waited. */
+  /** Heartbeats in a row at which bytes waited and the reader had taken none. */
   missed: number;
 }
 
@@ -56,14 +56,14 @@ export class EventStreams {
     return this.#streams.size;
   }
 
-  /** How many were ended because their readers were too slow. */
+  /** How many streams were ended because their readers were too slow. */
   get cut(): number {
     return this.#cut;
   }
 
   /**
-   * The events of a namespace from now on, or from behind a `Last-Event-ID`. Ends when the reader does not keep up.
-   * @param client tells its reader from others. @param admit throws when its reader may no longer read it: `review` calls it.
+   * The events of a namespace from now on, or after a `Last-Event-ID`. The stream ends when the reader does not keep up.
+   * @param client identifies the reader. @param admit throws when the reader may no longer read the stream. `review` calls it.
    * @throws SnowleaseError RATE_LIMITED when there are too many; REGISTRY_UNAVAILABLE once closed.
    */
   start(
@@ -91,7 +91,7 @@ export class EventStreams {
       this.#mark(),
     ];
     const first = encoder.encode(texts.join(""));
-    // What is sent at once may be as long as it is: a reader that comes again must not fail for what it missed.
+    // The first chunk does not count against the backlog, so that a reader that missed many events can reconnect.
     const room = backlog + first.byteLength;
     let stream: EventStream;
     return new ReadableStream<Uint8Array>(
@@ -119,7 +119,7 @@ export class EventStreams {
     }
   }
 
-  /** Ends all streams; there are none from then on. */
+  /** Ends all streams. `start` throws from then on. */
   close(): void {
     this.#closed = true;
     this.#silence();
@@ -148,7 +148,7 @@ export class EventStreams {
     return `id: ${this.#journal.placeOf(number)}\nevent: ${event.event}\ndata: ${JSON.stringify(event)}\n\n`;
   }
 
-  /** A block without data is no event; its ID counts all the same, so that events of other namespaces are not missed ones. */
+  /** A block without data is not an event, but the reader keeps its ID. So events of other namespaces do not count as missed. */
   #mark(): string {
     return `id: ${this.#journal.placeOf()}\n\n`;
   }
@@ -164,7 +164,7 @@ export class EventStreams {
     this.#end(stream);
   }
 
-  /** What waits for the reader is still delivered. The server ends the connection of a reader that takes nothing at all. */
+  /** Bytes that wait for the reader are still delivered. The server ends the connection of a reader that takes nothing at all. */
   #end(stream: EventStream): void {
     stream.controller.close();
     this.#forget(stream);

@@ -7,12 +7,12 @@ type Read<Label extends string> = () => Iterable<readonly [labels: LabelValues<L
 export class Figures {
   readonly collection: Collection = new Collection();
 
-  /** @param read gives the counts whenever the figures are read. Default: the counter is counted by hand. */
+  /** @param read returns the counts each time the figures are read. Default: the caller increments the counter. */
   counter<Label extends string>(name: string, help: string, labels?: Label[], read?: Read<Label>): Counter<Label> {
     return new Counter({ ...this.#facts(name, help, labels), ...(read && collecting(read)) });
   }
 
-  /** @param read gives the values whenever the figures are read. Default: the gauge is set by hand. */
+  /** @param read returns the values each time the figures are read. Default: the caller sets the gauge. */
   gauge<Label extends string>(name: string, help: string, labels?: Label[], read?: Read<Label>): Gauge<Label> {
     return new Gauge({ ...this.#facts(name, help, labels), ...(read && collecting(read)) });
   }

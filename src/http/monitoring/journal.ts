@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Clock, systemClock } from "../../clock.ts";
 import type { Log } from "../../serving/log.ts";
 
-/** What may become of a lease or a worker ID, as far as a daemon sees it. */
+/** What can happen to a lease or a worker ID, as far as a daemon sees it. */
 export const eventNames = [
   "claimed",
   "taken-over",
@@ -22,7 +22,7 @@ export const eventNames = [
 
 export type EventName = (typeof eventNames)[number];
 
-/** One event of a namespace: the facts of its line in the log, less the level. */
+/** One event of a namespace: the facts of its line in the log, without the level. */
 export interface JournalEvent {
   readonly event: EventName;
   readonly namespace: string;
@@ -34,13 +34,13 @@ export interface JournalEvent {
   readonly [fact: string]: unknown;
 }
 
-/** An event and its number, which counts from 1 in each run of a daemon. */
+/** An event and its number. Numbers begin at 1 in each run of a daemon. */
 export interface JournalEntry {
   readonly number: number;
   readonly event: JournalEvent;
 }
 
-/** Where a reader goes on. `missed`: what came between is no longer known. */
+/** The entries with which a reader continues. `missed`: some entries before them are no longer known. */
 export interface Continuation {
   readonly entries: readonly JournalEntry[];
   readonly missed: boolean;
@@ -48,16 +48,16 @@ export interface Continuation {
 
 type JournalListener = (entry: JournalEntry) => void;
 
-/** Of as many events it is remembered that they were told. */
+/** How many events of `onceAClaim` are remembered, so that none is written twice. */
 const longestMemory = 10_000;
 const names: ReadonlySet<unknown> = new Set(eventNames);
-/** What happens once to a claim, and may be asked for again and again. */
+/** Events that happen once to a claim, although a client may repeat the request. */
 const onceAClaim: ReadonlySet<EventName> = new Set(["claimed", "released", "lost"]);
 const place = /^([0-9a-f]{8})-(\d{1,15})$/;
 
 /**
- * The log of a daemon, and the source of its events: a line that names an event and a namespace is one. So log, streams and figures
- * cannot differ. Keeps the last events for readers who come again.
+ * The log of a daemon, and the source of its events. A line that names an event and a namespace is an event. So log, streams and
+ * figures cannot differ. Keeps the last events for readers that reconnect.
  */
 export class Journal implements Log {
   readonly info: Log["info"] = (fields, message) => this.#write("info", fields, message);
@@ -69,29 +69,29 @@ export class Journal implements Log {
   readonly #entries: JournalEntry[] = [];
   readonly #told = new Set<string>();
   readonly #listeners = new Set<JournalListener>();
-  /** Tells the places of this run from those of an earlier one. */
+  /** Distinguishes the places of this run from those of an earlier run. */
   readonly #run: string = randomBytes(4).toString("hex");
   #last = 0;
 
-  /** `kept`: how many events it remembers, of all namespaces together. Default 1000. */
+  /** `kept`: how many events the journal remembers, of all namespaces together. Default 1000. */
   constructor(log: Log, { clock = systemClock, kept = 1000 }: { readonly clock?: Clock; readonly kept?: number } = {}) {
     this.#log = log;
     this.#clock = clock;
     this.#kept = kept;
   }
 
-  /** Adds a listener for events, and returns the function that takes it away again. */
+  /** Adds a listener for events. Returns the function that removes it. */
   on(listener: JournalListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** The name of a place in the journal: behind the event of this number, or the newest one. */
+  /** The name of a place in the journal: after the event with this number. Default: after the newest event. */
   placeOf(number: number = this.#last): string {
     return `${this.#run}-${number}`;
   }
 
-  /** What came behind a place, in one namespace. A place of another run, or none at all, is before everything. */
+  /** The events of one namespace after a place. A place of another run, or an invalid one, counts as the beginning. */
   after(namespace: string, text: string): Continuation {
     const [, run, digits] = place.exec(text) ?? [];
     const isOurs = run === this.#run && Number(digits) <= this.#last;

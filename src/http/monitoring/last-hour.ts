@@ -7,31 +7,31 @@ import { BoundedMap } from "../../registries/bounded-map.ts";
 
 const minute = 60_000;
 const minutes = 60;
-/** Namespaces that are remembered. With more, the one that was used the longest ago is forgotten. */
+/** How many namespaces are remembered. Beyond that, the least recently used one is forgotten. */
 const mostNamespaces = 200;
 
-/** What happened in a namespace in one minute, as far as this daemon saw it. */
+/** Events of a namespace in one minute, as far as this daemon saw them. */
 export interface Minute {
   claims: number;
   renewals: number;
   readonly refused: Map<ErrorCode, number>;
-  /** The part of the pool that was taken, 0 to 1; undefined where nobody looked. */
+  /** The part of the pool that was taken, 0 to 1. Undefined if this daemon did not look. */
   taken: number | undefined;
-  /** This machine's clock less the registry's, ms; undefined where nobody looked. */
+  /** This machine's clock minus the registry's, ms. Undefined if this daemon did not look. */
   offset: number | undefined;
 }
 
-/** The last hour of each namespace, minute by minute, in memory: for the charts of a daemon that nothing else watches. */
+/** The last hour of each namespace, minute by minute, in memory. The dashboard's charts need no other monitoring. */
 export class LastHour {
   readonly #clock: Clock;
-  /** Namespace -> number of the minute since 1970 -> what happened in it. */
+  /** Namespace -> number of the minute since 1970 -> its events. */
   readonly #seen = new BoundedMap<string, Map<number, Minute>>(mostNamespaces);
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Expects every call of the registry. */
+  /** The caller must pass every call of the registry. */
   watch({ operation, namespace, answer }: InstrumentedCall): void {
     if (namespace === undefined) return;
     const { outcome } = (answer ?? {}) as { readonly outcome?: string };
@@ -50,7 +50,7 @@ export class LastHour {
     present.offset = offset;
   }
 
-  /** The minutes of the last hour, the present one at the end; undefined for one in which nothing was seen. */
+  /** The minutes of the last hour, the present one at the end. Undefined for a minute without events. */
   of(namespace: string): readonly (Minute | undefined)[] {
     const seen = this.#seen.get(namespace);
     const first = this.#number - minutes + 1;
@@ -67,7 +67,7 @@ export class LastHour {
     this.#seen.set(namespace, seen);
     const known = seen.get(number);
     if (known !== undefined) return known;
-    // A clock that was set back leaves minutes that are still to come.
+    // If the clock was set back, some minutes lie in the future.
     for (const other of seen.keys()) if (other <= number - minutes || other > number) seen.delete(other);
     const present = { claims: 0, renewals: 0, refused: new Map(), taken: undefined, offset: undefined };
     seen.set(number, present);

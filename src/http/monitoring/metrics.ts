@@ -16,7 +16,7 @@ interface MetricsOptions extends Omit<RegistryFiguresOptions, "namespaces"> {
   readonly version: string;
 }
 
-/** Namespaces with figures of their own; those of all others are under one name, which no namespace can have. */
+/** How many namespaces have their own figures. All others share one name, which no namespace can have. */
 const mostNamespaces = 200;
 const others = "_other";
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -30,7 +30,7 @@ const refusals: readonly ErrorCode[] = [
   "CONFIG_INVALID",
   "QUARANTINE",
 ];
-/** What proves that a namespace exists. */
+/** Operation -> whether its answer proves that the namespace exists. */
 const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: unknown) => boolean>>> = {
   init: () => true,
   pin: () => true,
@@ -40,7 +40,7 @@ const proofs: Readonly<Partial<Record<InstrumentedCall["operation"], (answer: un
   release: (answer) => outcomeOf(answer) === "released",
 };
 
-/** The figures of a daemon, for Prometheus: what its journal says, what its registry is asked, and what is looked up when they are read. */
+/** The figures of a daemon, for Prometheus: events of its journal, calls of its registry, and figures that are looked up when read. */
 export class Metrics {
   /** Shows one of the daemon's own leases for as long as it lives. */
   readonly owns: (lease: Lease) => void;
@@ -115,7 +115,7 @@ export class Metrics {
     journal.on(({ event }) => this.#count(event));
   }
 
-  /** Adds figures of the process itself: memory, CPU, the delay of its event loop. They watch it until it ends. */
+  /** Adds figures of the process: memory, CPU, the delay of its event loop. They are measured until the process ends. */
   addProcess(): void {
     collectDefaultMetrics({ register: this.#figures.collection });
   }
@@ -133,7 +133,7 @@ export class Metrics {
     );
   }
 
-  /** Adds how many processes borrow each of the daemon's own leases. */
+  /** Adds the number of lease clients of each of the daemon's own leases. */
   addBorrowers(borrowers: () => ReadonlyMap<string, number>): void {
     const help = "Processes that take blocks of this daemon's own lease.";
     this.#figures.gauge("borrowers", help, ["namespace"], () =>
@@ -157,7 +157,7 @@ export class Metrics {
     this.#refused.inc({ namespace: this.#labelOf(namespace), code });
   }
 
-  /** Counts requests that are answered with an error. */
+  /** Counts requests that get an error as their answer. */
   failed(code: ErrorCode, count: number = 1): void {
     this.#errors.inc({ code }, count);
   }
@@ -173,7 +173,7 @@ export class Metrics {
     return [...this.#namespaces];
   }
 
-  /** The figures in Prometheus' text format. Never rejects for what the registry does. */
+  /** The figures in Prometheus' text format. A failure of the registry does not reject it. */
   async text(): Promise<string> {
     await this.#look();
     return this.#figures.collection.metrics();
@@ -190,7 +190,7 @@ export class Metrics {
       this.#losses.inc({ ...label, reason: lossReasons.find((each) => each === reason) ?? "taken" });
   }
 
-  /** Gives a namespace that exists figures of its own. They begin at 0: a figure that begins at 1 has no rate. */
+  /** Gives an existing namespace its own figures. They begin at 0, because a figure that begins at 1 has no rate. */
   #note(namespace: string): void {
     if (this.#namespaces.has(namespace) || this.#namespaces.size >= mostNamespaces) return;
     this.#namespaces.add(namespace);

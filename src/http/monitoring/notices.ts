@@ -5,18 +5,18 @@ import type { Picture } from "../../ops/pool/pool-watch.ts";
 import type { InstrumentedCall } from "../../ops/instrumented.ts";
 import type { Journal, JournalEvent } from "./journal.ts";
 
-/** Claims that wait to be checked. With more, the newest are not checked. */
+/** How many claims may wait for their check. Further claims are not checked. */
 const longestQueue = 1000;
 /** The claim, its predecessor and its successor. */
 const rowsAround = 3;
-/** A later end than the reported one is another quarantine where it is later by this, ms. */
+/** A quarantine that ends later than the reported one by at least this is another quarantine, ms. */
 const sameEnd = 1000;
-/** A quarantine without an end lasts until the namespace is put back. It is reported again after this, ms. */
+/** A quarantine without an end lasts until an operator restores the namespace. It is reported again after this time, ms. */
 const endless = 60_000;
-/** In how many namespaces quarantines are remembered. */
+/** How many namespaces are remembered. */
 const mostNamespaces = 1000;
 
-/** Reports claims of a worker ID that its last holder never gave back. Reads the history one claim after the other; no client waits. */
+/** Reports each claim of a worker ID that the last holder did not release. Reads the history for one claim at a time. No client waits. */
 export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   const queue: JournalEvent[] = [];
   let looking = false;
@@ -24,7 +24,7 @@ export function noticeTakeOvers(journal: Journal, registry: Registry): void {
   async function look(): Promise<void> {
     looking = true;
     for (let claim = queue.shift(); claim !== undefined; claim = queue.shift()) {
-      // The log and the figures show already that the registry does not answer.
+      // The log and the figures already show that the registry does not answer.
       await lookAt(claim).catch(() => undefined);
     }
     looking = false;
@@ -41,16 +41,16 @@ export function noticeTakeOvers(journal: Journal, registry: Registry): void {
 
   journal.on(({ event }) => {
     const isClaim = event.event === "claimed" || event.event === "switched";
-    // The first claim of a worker ID takes nothing over.
+    // The first claim of a worker ID has no holder before it.
     if (!isClaim || event.fence === 1 || queue.length >= longestQueue) return;
     queue.push(event);
     if (!looking) void look();
   });
 }
 
-/** Reports each quarantine once. Returns a function that expects every call of the registry. */
+/** Reports each quarantine once. The caller must pass every call of the registry to the returned function. */
 export function noticeQuarantine(journal: Journal, clock: Clock): (call: InstrumentedCall) => void {
-  /** Namespace -> when it ends, Unix ms. */
+  /** Namespace -> end of its quarantine, Unix ms. */
   const ends = new Map<string, number>();
 
   return ({ namespace, error }) => {
@@ -59,7 +59,7 @@ export function noticeQuarantine(journal: Journal, clock: Clock): (call: Instrum
     const { retryAfterMs } = error.details;
     const until = now + (retryAfterMs ?? endless);
     const reported = ends.get(namespace) ?? 0;
-    // A sooner end is no new quarantine: an operator ended the reported one.
+    // An earlier end is not a new quarantine: an operator ended the reported one.
     const isKnown = now < reported + sameEnd && until < reported + sameEnd;
     if (retryAfterMs === undefined ? now < reported : isKnown) return;
     if (ends.size >= mostNamespaces) ends.clear();
@@ -68,9 +68,9 @@ export function noticeQuarantine(journal: Journal, clock: Clock): (call: Instrum
   };
 }
 
-/** Reports overdue renewals when they become more. Returns a function that expects every picture of a pool. */
+/** Reports overdue renewals when their number rises. The caller must pass every picture of a pool to the returned function. */
 export function noticeOverdue(journal: Journal): (picture: Picture) => void {
-  /** Namespace -> how many there were. */
+  /** Namespace -> number of overdue renewals at the last picture. */
   const told = new Map<string, number>();
 
   return (picture) => {

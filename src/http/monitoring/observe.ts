@@ -19,7 +19,7 @@ interface ObserveOptions<Watched extends Registry> {
   readonly streamLimits?: Partial<StreamLimits> | undefined;
 }
 
-/** A registry that is watched: log, events and figures are three views of one journal. */
+/** A watched registry. Log, events and figures are three views of one journal. */
 export interface Observed<Watched extends Registry> {
   readonly registry: Watched;
   readonly journal: Journal;
@@ -29,7 +29,7 @@ export interface Observed<Watched extends Registry> {
   readonly hour: LastHour;
 }
 
-/** Watches a registry. Callers write what they do with it to the journal instead of the log. */
+/** Watches a registry. Callers write their actions to the journal instead of the log. */
 export function observe<Watched extends Registry>(options: ObserveOptions<Watched>): Observed<Watched> {
   const { log, clock, pool, version, streamLimits } = options;
   const journal = new Journal(log, { clock });

@@ -5,12 +5,12 @@ import type { Figures } from "./figures.ts";
 
 interface ShownLease {
   readonly lease: Lease;
-  /** What was left of its window when it was last extended, ms. */
+  /** Time left in its window at the last extension, ms. */
   length: number;
 }
 
 /**
- * Figures of the leases on which the daemon itself makes IDs. Returns what shows a lease for as long as it lives.
+ * Figures of the leases on which the daemon itself makes IDs. Returns a function that shows a lease for as long as it lives.
  * @param labelOf the label of a namespace.
  */
 export function ownLeaseFigures(

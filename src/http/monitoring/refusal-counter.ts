@@ -12,19 +12,19 @@ const span = 60_000;
 const spans = 15;
 /** Shortest time between two events about refused claims, ms. */
 const eventInterval = 10_000;
-/** Namespaces whose refused claims are counted. With more, the one that was used the longest ago is forgotten. */
+/** How many namespaces are counted. Beyond that, the least recently used one is forgotten. */
 const mostNamespaces = 200;
 
 interface RefusalCount {
   /** Oldest first. */
   readonly spans: { readonly since: number; count: number }[];
   last: RefusedClaims["last"];
-  /** Not reported by an event yet. */
+  /** Number of refused claims that no event has reported yet. */
   untold: number;
   waits: boolean;
 }
 
-/** Counts claims that the registry refused, and reports them: one event for the first, and one for all of the next 10 s. */
+/** Counts claims that the registry refused, and reports them: one event for the first claim, and one for all claims of the next 10 s. */
 export class RefusalCounter {
   readonly #journal: Journal;
   readonly #clock: Clock;
@@ -37,7 +37,7 @@ export class RefusalCounter {
     this.#onRefused = onRefused;
   }
 
-  /** Those of the last quarter of an hour; undefined where there were none. */
+  /** The refused claims of the last 15 minutes. Undefined if there were none. */
   of(namespace: string): RefusedClaims | undefined {
     const counted = this.#counted.get(namespace);
     if (counted === undefined) return undefined;
@@ -47,11 +47,11 @@ export class RefusalCounter {
     return { count: recent.reduce((sum, { count }) => sum + count, 0), since: first.since, last: counted.last };
   }
 
-  /** Expects every call of the registry. */
+  /** The caller must pass every call of the registry. */
   watch({ operation, namespace, answer, error }: InstrumentedCall): void {
     if (operation !== "claim" || namespace === undefined) return;
     if (error !== undefined) {
-      // A registry that did not answer has refused nothing.
+      // A missing answer is not a refusal.
       if (!isUnanswered(error)) this.#count(namespace, error);
       return;
     }

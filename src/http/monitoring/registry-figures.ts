@@ -6,22 +6,22 @@ import type { Pong, Registry } from "../../rule/registry.ts";
 import type { Figures } from "./figures.ts";
 
 export interface RegistryFiguresOptions {
-  /** An instrumented registry: calls that the figures themselves cost count, too. */
+  /** An instrumented registry: calls for the figures themselves count, too. */
   readonly registry: Registry;
   readonly clock: Clock;
-  /** Worker IDs to count. Default: all of a namespace's layout. */
+  /** Worker IDs to count. Default: all worker IDs of the namespace's layout. */
   readonly pool?: PoolBounds | undefined;
   readonly namespaces: () => readonly string[];
 }
 
-/** How long a reader of the figures waits for the registry, ms: well below the 10 s that Prometheus waits. */
+/** How long a reader of the figures waits for the registry, ms. Prometheus waits 10 s for the figures. */
 const patience = 2000;
 /** Shortest time between two looks at the registry, ms. */
 const interval = 1000;
 
 /**
- * Figures that are looked up when they are read: whether the registry answers, the clocks, and the pools of namespaces. Returns what
- * looks them up, for 2 s at most, and never rejects.
+ * Figures that are looked up when they are read: whether the registry answers, the clocks, and the pools of namespaces. Returns the
+ * function that looks them up. It takes at most 2 s and never rejects.
  */
 export function registryFigures(
   figures: Figures,
@@ -106,7 +106,7 @@ export function registryFigures(
   });
 
   return async () => {
-    // A late answer still comes, and is for the next reader.
+    // The next reader gets an answer that comes too late for this one.
     if (!(await shared.wait()) && pinging) show(undefined);
   };
 }

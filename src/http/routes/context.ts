@@ -8,23 +8,23 @@ import type { ClientQuota } from "../access/client-quota.ts";
 import type { Log } from "../../serving/log.ts";
 import type { Receipts } from "../access/receipts.ts";
 
-/** What the routes work on, and what they assume where a request leaves something out. */
+/** The objects that routes use, and the defaults for fields that a request leaves out. */
 export interface AppContext {
   readonly registry: Registry;
-  /** Gives blocks to the holders of one lease that is lent; without it there is no such route. */
+  /** Gives blocks to the lease clients of a shared lease. Without it, the route does not exist. */
   readonly takeBlocks: Registry["takeBlocks"];
   /** Whether a claim is a share of the daemon's own lease. Default: none is. */
   readonly lends: (key: ShareKey) => boolean;
   /** Layout of a namespace that does not exist yet. Default: westid. */
   readonly layout: Layout;
-  /** Worker IDs of a claim that names no pool. Default: all of the layout. */
+  /** Pool of a claim that names none. Default: all worker IDs of the layout. */
   readonly pool: PoolBounds | undefined;
-  /** Window of a claim that names none, as far as the namespace allows it, ms. Default 60 s. */
+  /** Window of a claim that names none, ms. It is limited by the namespace. Default 60 s. */
   readonly window: number;
-  /** Limits of a namespace that does not exist yet, where the request names none. */
+  /** Limits of a namespace that does not exist yet, if the request names none. */
   readonly limits: Partial<NamespaceLimits> | undefined;
   readonly clock: Clock;
-  /** Makes a token for a claim that brings none: 32 hex digits. */
+  /** Makes a token of 32 hex digits for a claim without one. */
   readonly makeToken: () => string;
   /** Signs and verifies the receipts of leases. */
   readonly receipts: Receipts;

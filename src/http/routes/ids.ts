@@ -6,12 +6,12 @@ import type { IdMaker } from "../../ops/ids.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
-/** Memory for an ID in an answer that is being made, bytes: the number, its text, its place in a list and in the JSON. */
+/** Memory for one ID while an answer is made, bytes: the bigint, its text, its place in a list and in the JSON. */
 const bytesOfId = 80;
-/** Answers of at most so many IDs do not count against the memory for answers. */
+/** Answers with at most this many IDs do not count against the memory for answers. */
 const fewIds = 100;
 
-/** What an ID tells. */
+/** The route that explains an ID. */
 export function explainRoute({ registry }: AppContext): Route {
   return route(ids.explain, async ({ namespace, id, query }) => {
     const found = await explain(registry, namespace, id, query);
@@ -27,7 +27,7 @@ export function explainRoute({ registry }: AppContext): Route {
   });
 }
 
-/** IDs of the daemon's own lease. */
+/** The route that makes IDs on the daemon's own lease. */
 export function makeRoute(source: Pick<IdMaker, "holds" | "take">): Route {
   return route(ids.make, async ({ namespace, visit, body: { count = 1, format = "decimal" } }) => {
     if (!source.holds(namespace)) {

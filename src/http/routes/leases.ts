@@ -36,19 +36,20 @@ import { checkWorkerId, readLayout } from "./namespaces.ts";
 import { type Route, route } from "./route.ts";
 import type { Visit } from "../visit.ts";
 
-/** How many claims and namespaces a daemon remembers to save questions to the registry: some 35 MB and 10 MB. */
-/** The shortest time that a share is told to wait until it renews, ms. */
+/** The shortest `renewAfterMs` of a share, ms. */
 const shortestPause = 50;
 
+/** How many claims and layouts a daemon remembers to save calls of the registry, about 35 MB and 10 MB. */
 const [mostClaims, mostLayouts] = [200_000, 10_000];
 
-/** Claim, renew, give back. */
+/** The routes that claim, renew and release. */
 export function leaseRoutes(context: AppContext): readonly Route[] {
   const { registry, takeBlocks, lends, receipts, clock, makeToken, log, quota, ...defaults } = context;
 
   /**
-   * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat it. The stored record cannot replace it:
-   * it holds the end of the window, and a length computed from that would grow with each renewal by the difference of the clocks.
+   * Namespace/worker ID -> fence and window of the claim, so that a renewal need not repeat the window. The stored record cannot replace
+   * it, because it has only the end of the window. A length computed from that would grow with each renewal by the difference of the
+   * clocks.
    */
   const known = new BoundedMap<string, { readonly fence: number; readonly window: number }>(mostClaims);
 
@@ -67,7 +68,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return layout;
   }
 
-  /** What a claim asks for or leaves to this daemon. A client that names what this daemon is set to costs no look-up. */
+  /** The terms of a claim, with this daemon's defaults. A claim that names this daemon's own settings costs no look-up. */
   async function claimTerms(namespace: string, body: leases.ClaimBody, visit: Visit) {
     const differs = difference(body, defaults);
     const isWhole = body.layout !== undefined && body.windowMs !== undefined;
@@ -82,7 +83,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return { layout, pool: layout.narrow({}, body.pool ?? defaults.pool), window, limits };
   }
 
-  /** Window of a lease that another daemon claimed: what the last write left of it, or a little more. */
+  /** Window of a lease that another daemon claimed: its rest at the last write, or a little more. */
   async function storedWindow(namespace: string, record: WorkerRecord | undefined): Promise<number> {
     const info = await registry.describe(namespace);
     const left = record === undefined ? defaults.window : record.until - record.seenClock;
@@ -100,7 +101,10 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return { record, stored };
   }
 
-  /** No claim has the fence 0: such a request only tests whether renewals work. It begins no quarantine, as a holder's request may. */
+  /**
+   * No claim has the fence 0. A request with it only tests whether renewals work. Unlike the request of a holder, it never begins a
+   * quarantine.
+   */
   async function rehearsed(namespace: string, workerId: number): Promise<never> {
     await registry.rehearse?.(namespace);
     throw await lost({ namespace, workerId, fence: 0 });
@@ -112,7 +116,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   ): Promise<SnowleaseError> {
     await checkWorkerId(registry, namespace, workerId);
     const facts = { namespace, workerId, fence, reason };
-    // Of a share, the lease goes on. But no other process knows of IDs that may exist twice.
+    // If a share is lost, the lease goes on. But no other process knows of IDs that may exist twice.
     const isShare = fence !== undefined && lends({ namespace, workerId, fence, receipt });
     if (fence !== 0 && (!isShare || doubt !== undefined))
       log.warn({ event: "lost", ...facts, ...(doubt && { doubt }) }, "a lease is lost");
@@ -130,7 +134,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
     return "elsewhere" in answer ? otherRegistry(key.namespace) : lost(key, answer);
   }
 
-  /** The fence of a request: a registry that forgot the worker ID cannot tell it, but the holder's receipt can. */
+  /** The fence of a request. A registry that forgot the worker ID does not know the fence, but the holder's receipt contains it. */
   async function fenceOf(
     fence: number | undefined,
     workerId: number,
@@ -272,7 +276,7 @@ export function leaseRoutes(context: AppContext): readonly Route[] {
   ];
 }
 
-/** When to renew, of the window that was asked for; of a share, of what is left of its lender's, ms. */
+/** Time until the renewal, ms. It follows from the requested window. For a share, it also follows from the rest of the daemon's window. */
 function pauseOf(window: number, left?: number): number {
   if (left === undefined) return Math.floor(renewalPause(window));
   return Math.max(shortestPause, Math.floor(renewalPause(Math.min(window, left))));
@@ -296,7 +300,7 @@ function repeatedError(namespace: string, { reason = "taken" }: Lost): Snowlease
   );
 }
 
-/** The setting of this daemon from which a claim differs that would create a namespace. */
+/** The setting of this daemon from which a claim differs. Such a claim must not create a namespace without the role `admin`. */
 function difference(
   { layout: text, limits = {} }: leases.ClaimBody,
   defaults: Pick<AppContext, "layout" | "limits">,
@@ -325,7 +329,7 @@ function notToCreate(namespace: string, own: string): SnowleaseError {
   );
 }
 
-/** Refuses recents that the next holder could not read, or with ticks behind this window: they would block the worker ID until then. */
+/** Refuses recents that the next holder could not read. Also refuses ticks after the window, which would block the worker ID until then. */
 function checkRecents(recents: Recents, until: number, layout: Layout): void {
   let last: number;
   try {
@@ -345,7 +349,7 @@ function checkRecents(recents: Recents, until: number, layout: Layout): void {
   );
 }
 
-/** The registry's file, which child processes on this machine watch as the lender does. Only they learn its path. */
+/** The registry's file. Child processes on this machine watch it, as the lease server does. Only they get its path. */
 function fileOf(store: GrantingStore | undefined): leases.FileJson | undefined {
   if (!(store instanceof StoreFile)) return undefined;
   const { path, device, inode } = store.identity;

@@ -9,7 +9,7 @@ import { removeNamespace } from "../../ops/remove.ts";
 import type { AppContext } from "./context.ts";
 import { type Route, route } from "./route.ts";
 
-/** What is fixed for a namespace, and the upkeep of its history. */
+/** Routes for the fixed facts of a namespace, and for the upkeep of its history. */
 export function namespaceRoutes({ registry, log, ...defaults }: AppContext): readonly Route[] {
   const endRoute =
     registry.endQuarantine &&
@@ -54,7 +54,7 @@ function unknownScope({ kind }: Registry): SnowleaseError {
   return new SnowleaseError("NOT_FOUND", `The ${kind} registry behind this daemon does not say who uses it.`);
 }
 
-/** Checks a worker ID against the layout of its namespace, where that exists. @throws SnowleaseError CONFIG_INVALID */
+/** Checks a worker ID against the layout of its namespace, if the namespace exists. @throws SnowleaseError CONFIG_INVALID */
 export async function checkWorkerId(registry: Registry, namespace: string, workerId: number): Promise<void> {
   const info = await registry.describe(namespace);
   if (info !== undefined) Layout.parse(info.layout).split(workerId);

@@ -8,7 +8,7 @@ import { checked, parameters, type Schema } from "../../api/schema.ts";
 import type { AnswerParts } from "../problem.ts";
 import type { Visit } from "../visit.ts";
 
-/** A request that was read and checked. What its path does not name is empty. */
+/** A request that was read and checked. A field that is not in its path is empty. */
 interface CheckedRequest<Body, Query> {
   readonly visit: Visit;
   readonly namespace: string;
@@ -16,17 +16,17 @@ interface CheckedRequest<Body, Query> {
   readonly id: string;
   readonly body: Body;
   readonly query: Query;
-  /** As it was sent; null where none came, or the call takes none. */
+  /** As the client sent it. Null if the request has none, or the call takes none. */
   readonly receipt: string | null;
 }
 
 export interface Route extends Call<unknown, unknown, unknown> {
-  /** A page for people: links of other sites may lead to it. */
+  /** A page for people. Links of other sites may lead to it. */
   readonly page?: true;
   readonly run: (visit: Visit) => Promise<AnswerParts>;
 }
 
-/** A page for people, which no description has. */
+/** A page for people. The API's description does not have it. */
 export type PageRoute = Omit<Route, "operation">;
 
 const jsonHeaders = { "content-type": "application/json", "cache-control": "no-store" };
@@ -77,7 +77,7 @@ function namespaceOf(name: string | undefined): string {
   return refuse("namespace", namespaceRule(name), name);
 }
 
-/** A parameter as the schemas, which are the same as for bodies, want it. */
+/** A parameter in the form that the schemas expect. They are the same for bodies. */
 function numberOf(text: string | undefined): number | string | undefined {
   return text !== undefined && plainInteger.test(text) ? Number(text) : text;
 }

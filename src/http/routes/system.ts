@@ -13,10 +13,10 @@ import { tellable } from "../../serving/failure.ts";
 import { type AnswerParts, HttpRefusal } from "../problem.ts";
 import { rawRoute, type Route, route } from "./route.ts";
 
-/** How long the registry may take before this daemon is not ready, ms: less than a health check waits, so that it hears the reason. */
+/** How long the registry may take before this daemon is not ready, ms. A health check waits longer, so that it gets the reason. */
 const pingTimeout = 3000;
 
-/** A proxy that collects an answer before it passes it on would keep events back. */
+/** `x-accel-buffering` prevents that a proxy collects the answer and holds back events. */
 const eventHeaders = { "content-type": "text/event-stream", "cache-control": "no-store", "x-accel-buffering": "no" };
 
 export function eventsRoute({ registry }: AppContext, streams: EventStreams): Route {
@@ -24,7 +24,7 @@ export function eventsRoute({ registry }: AppContext, streams: EventStreams): Ro
     const { request, client } = visit;
     await presentNamespace(registry, namespace);
     const from = request.headers.get("last-event-id");
-    // An answer to HEAD has no body: a stream would never be read or ended.
+    // An answer to HEAD has no body. A stream would never be read or ended.
     const body = request.method === "HEAD" ? null : streams.start(namespace, from, client, () => visit.admit());
     return { status: 200, headers: eventHeaders, body };
   });
@@ -68,7 +68,7 @@ export function systemRoutes(
       try {
         return { registry: registry.kind, ...(await pinged()) };
       } catch (cause) {
-        // Always 503: the error is never the caller's.
+        // Always 503, because the caller never causes the error.
         const { code, message, details } = tellable(cause);
         throw new HttpRefusal(503, code, message, { details, cause });
       }
@@ -77,7 +77,7 @@ export function systemRoutes(
     rawRoute(description, async ({ visit }) => {
       described ??= constantAnswer(JSON.stringify(openapi([...routes, ...own], { version: version(), hasTokens })));
       const { headers } = described;
-      // A proxy that packs answers makes their tags weak.
+      // A proxy that compresses answers makes their ETags weak.
       const isKnown = visit.request.headers.get("if-none-match")?.replace(/^W\//, "") === headers["etag"];
       return isKnown ? { status: 304, headers, body: null } : described;
     }),

@@ -12,7 +12,7 @@ const defaultLimit = 1000;
 const mostRows = 10_000;
 /** Largest page of rows as JSON, bytes: recents are up to 88 KiB each. */
 const pageBudget = 180_000;
-/** Rows read at once: those that do not fit the page are read in vain. */
+/** Rows read at once. Rows that do not fit the page are read in vain. */
 const step = 250;
 
 export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
@@ -124,7 +124,7 @@ export function workerRoutes({ registry, log }: AppContext): readonly Route[] {
   ];
 }
 
-/** The rows of one answer: as many as fit, and at least one. */
+/** The rows of one answer. It has as many rows as fit, and at least one. */
 class RowPage<Row> {
   readonly rows: Row[] = [];
   /** Whether a row was left out. */

@@ -11,19 +11,19 @@ import { HttpRefusal, problemParts, responseOf } from "../problem.ts";
 import { RequestTurns } from "./turns.ts";
 import { maxHeaderSize, refuseUnparsed, refuseUnread } from "./unparsed.ts";
 
-/** How often connections that have come to rest are closed while draining, ms. */
+/** How often a drain closes connections that have become idle, ms. */
 const sweep = 20;
 
 const health = /^\/(?:healthz|readyz|metrics)(?:\?|$)/;
 
 interface ServerOptions {
   readonly limits?: Partial<ServerLimits> | undefined;
-  /** What counts and bounds its connections. Default: as many as are usual. */
+  /** Counts and limits the connections. Default: the usual limit. */
   readonly connections?: Connections;
   readonly certificates?: Certificates | undefined;
 }
 
-/** An HTTP server for the app that does not listen yet; of HTTPS, where it has certificates. */
+/** An HTTP server for the app, which does not listen yet. With certificates, an HTTPS server. */
 export function makeServer(app: App, { limits, connections, certificates }: ServerOptions = {}): Server {
   const { handshakeTimeout, headersTimeout, requestTimeout, keepAliveTimeout, idleTimeout } = {
     ...usualLimits,
@@ -31,7 +31,7 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   };
   const clients = connections ?? new Connections({ most: usualConnections() }, silent);
   const listener = getRequestListener((request, connection) => app.fetch(request, connection as HttpBindings), {
-    // What is no request at all: a Host that is none or missing, a target that is no URL.
+    // Not a request at all: the Host is invalid or missing, or the target is not a URL.
     errorHandler: () =>
       responseOf(
         problemParts(new HttpRefusal(400, "CONFIG_INVALID", "Expected an HTTP request with a valid URL and Host.")),
@@ -67,14 +67,14 @@ export function makeServer(app: App, { limits, connections, certificates }: Serv
   return server;
 }
 
-/** Whether a request may be served: on a connection beyond the limit only one for the daemon's health. */
+/** Whether a request may be served. A connection above the limit may only ask for the daemon's health. */
 function hasRoom(clients: Connections, { socket, url = "" }: IncomingMessage, response: ServerResponse): boolean {
   if (clients.use(socket, response)) return true;
   response.shouldKeepAlive = false;
   return health.test(url);
 }
 
-/** Whether a request that names its host twice, as one to a proxy does, names the same one. */
+/** Whether target and Host name the same host. A request to a proxy names its host in both. */
 function isFor({ url = "", headers }: IncomingMessage): boolean {
   if (url.startsWith("/") || !URL.canParse(url)) return true;
   const { protocol, host } = new URL(url);
@@ -82,7 +82,7 @@ function isFor({ url = "", headers }: IncomingMessage): boolean {
   return URL.canParse(named) && new URL(named).host === host;
 }
 
-/** Server -> its connections that made no request yet, and how many bytes had come over each when it was made (a handshake's). */
+/** Server -> its connections without a request yet, each with the bytes that it had received when it opened (from a TLS handshake). */
 const unused = new WeakMap<Server, Map<Socket, number>>();
 
 function watchUnused(server: Server): void {
@@ -97,25 +97,28 @@ function watchUnused(server: Server): void {
   server.on("request", ({ socket }: IncomingMessage) => sockets.delete(socket));
 }
 
-/** Ends connections over which nothing was asked; Node takes them for busy, since what they may ask for has yet to come. */
+/** Ends connections that have sent nothing. Node counts them as busy, because their first request may still come. */
 function endUnused(server: Server): void {
   for (const [socket, bytes] of unused.get(server) ?? []) if (socket.bytesRead === bytes) socket.destroy();
 }
 
-/** Has connections that are made from now on meet these certificates, and those that rest be made again. */
+/** New connections get these certificates. Idle connections are closed, so that clients connect again. */
 export function renewCertificates(server: Server, certificates: Certificates): void {
   if (!(server instanceof SecureServer)) return;
   server.setSecureContext(serverTls(certificates));
   server.closeIdleConnections();
 }
 
-/** Takes connections no more, lets requests in flight finish for so long, then ends what is left. */
+/**
+ * Accepts no more connections, lets requests in flight finish, then ends the rest.
+ * @param timeout how long requests may take to finish, ms. @param hurry ends the rest at once.
+ */
 export async function drain(server: Server, timeout: number, hurry: AbortSignal): Promise<void> {
   if (!server.listening) return;
   const end = (): void => server.closeAllConnections();
   const timer = setTimeout(end, timeout);
   endUnused(server);
-  // Connections that were busy when the server was closed stay open for another request when they come to rest.
+  // A connection that was busy when the server was closed stays open for another request when it becomes idle.
   const sweeper = setInterval(() => server.closeIdleConnections(), sweep);
   hurry.addEventListener("abort", end, { once: true });
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));

@@ -3,13 +3,13 @@ import type { Socket } from "node:net";
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Requests of one connection that may wait behind the answer under way; each is some 3 KiB of objects. */
+/** How many requests of one connection may wait for the answer in progress. Each is about 3 KiB of objects. */
 const mostWaiting = 100;
 
 /**
- * Serves the requests of a connection one by one: the next begins when the kernel has taken the whole answer before it. (Node
- * itself starts all that it has read, and keeps the answers that the client does not read.) A connection that sends more requests
- * ahead than may wait is for the server's `connect` to end.
+ * Serves the requests of a connection one by one. The next one begins when the kernel has taken the whole answer before it. (Node
+ * itself starts all requests that it has read, and keeps the answers that the client does not read.) The server's `connect`
+ * listener ends a connection that sends too many requests ahead.
  */
 export class RequestTurns {
   /** The class of the server's requests. */
@@ -26,12 +26,12 @@ export class RequestTurns {
     };
   }
 
-  /** Whether as many requests of a connection wait as may. */
+  /** Whether the highest permitted number of requests of a connection wait. */
   isAhead(socket: Socket): boolean {
     return (this.#waiting.get(socket) ?? 0) >= mostWaiting;
   }
 
-  /** What serves each request when its turn comes. */
+  /** A handler that serves each request when its turn comes. */
   inTurn(serve: RequestHandler): RequestHandler {
     return (request, response) => {
       // Node gives a response its socket when the one before it is finished.
@@ -47,8 +47,8 @@ export class RequestTurns {
 }
 
 /**
- * Has Node make no objects of what stands behind this request. Node reads 64 KiB at a time, which may be 2,400 requests, and looks
- * at nothing between two of them but whether the connection becomes a tunnel.
+ * Makes Node stop after this request, so that it makes no objects for the requests after it. Node reads 64 KiB at a time, which may
+ * be 2,400 requests. Between two of them it only checks whether the connection becomes a tunnel.
  */
 function stopReading(request: IncomingMessage): void {
   Object.defineProperties(request, {

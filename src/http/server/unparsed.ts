@@ -4,7 +4,7 @@ import { type ErrorCode, shown } from "../../id/errors.ts";
 import { HttpRefusal, problemParts } from "../problem.ts";
 import type { RequestTurns } from "./turns.ts";
 
-/** Of a request, bytes. */
+/** Largest size of a request's headers, bytes. */
 export const maxHeaderSize: number = 16 * 1024;
 
 /** Errors of Node that say what a client did wrong. */
@@ -15,14 +15,14 @@ const readErrors: Readonly<Record<string, readonly [status: number, code: ErrorC
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "CONFIG_INVALID", "Expected chunks without long extensions; send none."],
 };
 
-/** What Node says of a request that it could not read. */
+/** Node's error for a request that it could not read. */
 interface ReadError extends Error {
   readonly code?: string;
-  /** The parser's; it quotes nothing of what was sent. */
+  /** From the parser. It quotes nothing that the client sent. */
   readonly reason?: string;
 }
 
-/** Answers as RFC 9457 has it, and hangs up, where Node would answer by itself: see `refusalOf`, and CONNECT and Expect. */
+/** Sends a problem as in RFC 9457 and hangs up, where Node would answer by itself: the errors of `refusalOf`, CONNECT and Expect. */
 export function refuseUnparsed(server: Server, turns: RequestTurns): void {
   const newest = new WeakMap<Duplex, ServerResponse>();
 
@@ -52,7 +52,7 @@ export function refuseUnparsed(server: Server, turns: RequestTurns): void {
   });
 }
 
-/** Refuses a request before anything of it is read, and whatever comes behind it. */
+/** Refuses a request before its body is read, and closes the connection, so that nothing after it is read. */
 export function refuseUnread(response: ServerResponse, message: string, status = 400): void {
   const { headers, body } = problemParts(new HttpRefusal(status, "CONFIG_INVALID", message));
   response.shouldKeepAlive = false;
@@ -64,13 +64,13 @@ function hangUp(socket: Duplex, text = ""): void {
   (socket as Duplex & { destroySoon(): void }).destroySoon();
 }
 
-/** Whether the next bytes would be taken for the answer to what could not be read, not for that of a request before. */
+/** Whether the client would take the next bytes for the answer to the unreadable bytes, not to an earlier request. */
 function awaitsAnswer(response: ServerResponse | undefined): boolean {
   if (response === undefined) return true;
   return response.req.complete ? response.writableFinished && response.shouldKeepAlive : !response.headersSent;
 }
 
-/** Undefined: the connection broke, so that no answer would arrive. */
+/** The refusal for an error. Undefined: the connection broke, and no answer would arrive. */
 function refusalOf({ code = "", reason }: ReadError): HttpRefusal | undefined {
   const known = readErrors[code];
   if (known !== undefined) return new HttpRefusal(...known);

@@ -8,7 +8,7 @@ import { type HeldIntervals, readHeldIntervals } from "./interval-set.ts";
 import { IdLines, idOf, type IdInput, readable } from "./id-lines.ts";
 import { SortedRuns } from "./sorted-runs.ts";
 
-/** A line of a source, from 1. */
+/** A line of a source. Lines count from 1. */
 interface SourceLine {
   readonly source: string;
   readonly line: number;
@@ -17,24 +17,24 @@ interface SourceLine {
 /** A defect of an ID, or of a line without one. */
 export type AuditFinding = (
   | { readonly kind: "invalid"; readonly why: string }
-  /** The layout has fewer bits. */
+  /** The ID has more bits than the layout. */
   | { readonly kind: "beyond"; readonly id: bigint }
   | { readonly kind: "duplicate"; readonly id: bigint; readonly times: number }
-  /** No recorded holder at that time, and no record of a program that may have used the worker ID. `timestamp`: Unix ms. */
+  /** The registry has neither a holder at that time nor a record of a program that may have used the worker ID. `timestamp`: Unix ms. */
   | { readonly kind: "outside"; readonly id: bigint; readonly workerId: number; readonly timestamp: number }
 ) & {
-  /** The first five. */
+  /** The first five places. */
   readonly places: readonly SourceLine[];
 };
 
 /**
- * IDs of one worker ID outside of every window, whose maker needs no lease. foreign: `by` has it now, and records no windows. pinned:
- * it is out of the pool (`reason`), and the IDs are older than its first claim on record.
+ * IDs of one worker ID outside of every window, from a program that needs no lease. foreign: `by` has the worker ID now, and records no
+ * windows. pinned: it is out of the pool (`reason`), and the IDs are older than its first claim on record.
  */
 export interface UnleasedIds {
   readonly kind: "foreign" | "pinned";
   readonly workerId: number;
-  /** How many different IDs. */
+  /** Number of different IDs. */
   readonly ids: number;
   readonly by?: HolderLabel | undefined;
   readonly reason?: string | undefined;
@@ -42,22 +42,22 @@ export interface UnleasedIds {
 
 /** The result of an audit. */
 export interface Audit {
-  /** Lines that hold an ID of the layout. */
+  /** Number of lines with an ID of the layout. */
   readonly ids: number;
-  /** How many different IDs came more than once. */
+  /** Number of different IDs that occur more than once. */
   readonly duplicates: number;
-  /** How many different IDs are in no window on record, less those of `notes`; undefined where no registry was asked. */
+  /** Number of different IDs outside of every recorded window, without the IDs of `notes`. Undefined without a registry. */
   readonly outside: number | undefined;
-  /** How many different IDs `notes` has of each kind; undefined where no registry was asked. */
+  /** Number of different IDs that `notes` has of each kind. Undefined without a registry. */
   readonly foreign: number | undefined;
   readonly pinned: number | undefined;
-  /** How many lines hold an ID that the layout cannot. */
+  /** Number of lines with an ID that the layout cannot hold. */
   readonly beyond: number;
-  /** How many lines hold no ID at all. */
+  /** Number of lines without an ID. */
   readonly invalid: number;
-  /** Of each kind the first so many. */
+  /** The first findings of each kind, up to `limit`. */
   readonly findings: readonly AuditFinding[];
-  /** IDs that are no findings, by worker ID. */
+  /** IDs outside of every window that are not findings, by worker ID. */
   readonly notes: readonly UnleasedIds[];
 }
 
@@ -66,13 +66,13 @@ export interface AuditOptions {
   /** The form of the IDs. */
   readonly format: EncodingName;
   readonly layout: Layout;
-  /** The registry whose history has the windows; without it only duplicates are found. */
+  /** The registry with the recorded windows. Without it, the audit does not check windows. */
   readonly windows?: { readonly registry: Registry; readonly namespace: string } | undefined;
-  /** A time near the IDs' making, Unix ms: for a layout whose timestamp wraps. */
+  /** A time near the creation of the IDs, Unix ms. A layout whose timestamp wraps needs it. */
   readonly at?: number | undefined;
   /** How many findings of each kind to list. */
   readonly limit: number;
-  /** Called now and then with how far the present phase has come; `bytes` only while reading. */
+  /** Called regularly with the progress of the present phase. `bytes` is given only while reading. */
   readonly onProgress?: (progress: { phase: "reading" | "comparing"; ids: number; bytes?: number }) => void;
   /** IDs to sort in memory at a time, a power of two from 4096. Default 2^21. */
   readonly runLength?: number | undefined;
@@ -81,9 +81,9 @@ export interface AuditOptions {
 const mostPlaces = 5;
 
 /**
- * Reads IDs and finds duplicates, and IDs that no recorded holder can have made. In bounded memory at any
- * number of IDs, but for the windows of each worker ID that occurs; beyond 2 million IDs on disk, 12 bytes each.
- * @throws SnowleaseError CONFIG_INVALID for a source that cannot be read, a full disk, or a missing `at`; what `history` throws.
+ * Reads IDs, and finds duplicates and IDs that no recorded holder can have made. Memory is bounded for any number of IDs, except for the
+ * windows of each worker ID that occurs. Above 2 million IDs, it needs 12 bytes of disk for each ID.
+ * @throws SnowleaseError CONFIG_INVALID for a source that cannot be read, a full disk, or a missing `at`; the errors of `history`.
  */
 export async function audit(sources: Iterable<IdInput>, options: AuditOptions): Promise<Audit> {
   const { layout, windows, at } = options;
@@ -121,7 +121,7 @@ class Report {
   ids = 0;
   readonly #notes = new Map<string, UnleasedIds & { ids: number }>();
   readonly #limit: number;
-  /** Sources, and how many lines came before each. */
+  /** Sources, each with the number of lines before it. */
   readonly #sources: { readonly name: string; readonly before: number }[] = [];
 
   constructor(limit: number) {
@@ -132,18 +132,18 @@ class Report {
     this.#sources.push({ name, before });
   }
 
-  /** The line that is the `place`-th of all. */
+  /** The line at a place in all sources together. Places count from 1. */
   placeOf(place: number): SourceLine {
     const source = this.#sources.findLast(({ before }) => before < place);
     return { source: source?.name ?? "", line: place - (source?.before ?? 0) };
   }
 
-  /** By worker ID, ascending. */
+  /** The notes, by ascending worker ID. */
   get notes(): readonly UnleasedIds[] {
     return [...this.#notes.values()].toSorted((a, b) => a.workerId - b.workerId || (a.kind < b.kind ? -1 : 1));
   }
 
-  /** Counts an ID that is no finding. */
+  /** Counts an ID that is not a finding. */
   note(note: Omit<UnleasedIds, "ids">): void {
     const key = `${note.kind} ${note.workerId}`;
     const noted = this.#notes.get(key);
@@ -151,7 +151,7 @@ class Report {
     else noted.ids++;
   }
 
-  /** Counts a finding, and lists it where there is room. */
+  /** Counts a finding, and lists it if the limit allows it. */
   add(kind: AuditFinding["kind"], finding: () => AuditFinding): void {
     if (this.counts[kind]++ < this.#limit) this.findings.push(finding());
   }
@@ -194,7 +194,7 @@ async function compare(
 ): Promise<void> {
   const heldBy = new Map<number, HeldIntervals>();
   const isElsewheres = windows === undefined ? undefined : await unleased(windows, report);
-  // The present ID, by its halves.
+  // The halves of the present ID.
   let upper = 0;
   let lower = 0;
   let times = 0;
@@ -237,13 +237,13 @@ async function compare(
     }
     ids += count;
     onProgress?.({ phase: "comparing", ids });
-    // The registry's connection wants its turn.
+    // Let the registry's connection work.
     await setImmediate();
   }
   conclude();
 }
 
-/** Recognizes and notes an ID outside of every window that a program without a lease may have made. Looks up each worker ID once. */
+/** Returns a function that notes an ID outside of every window if a program without a lease may have made it. Reads each worker ID once. */
 async function unleased(
   { registry, namespace }: NonNullable<AuditOptions["windows"]>,
   report: Report,

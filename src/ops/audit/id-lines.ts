@@ -2,39 +2,39 @@ import { encodings, type EncodingName } from "../../id/encodings.ts";
 import { configInvalid, isSnowleaseError, shown, type SnowleaseError } from "../../id/errors.ts";
 import { isUtf16 } from "../../id/utf8.ts";
 
-/** Text that holds IDs, one a line. */
+/** A text with one ID a line. */
 export interface IdInput {
-  /** For people: a path, or `stdin`. */
+  /** A path or `stdin`, for people. */
   readonly name: string;
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
-/** The receiver of each line that is not empty. Lines count from 1. */
+/** Receives each line that is not empty. Lines count from 1. */
 export interface LineReader {
   /** An ID that the layout can hold, by its halves. */
   id(upper: number, lower: number, line: number): void;
-  /** An ID that has more bits than the layout. */
+  /** An ID with more bits than the layout. */
   beyond(id: bigint, line: number): void;
-  /** A line that is no ID; `why` is a message. */
+  /** A line that is not an ID. `why` is a message. */
   invalid(why: string, line: number): void;
 }
 
-/** Longer lines are read as if they ended here: no ID has so many characters. */
+/** Longest line, bytes. Longer lines are read as if they ended here, because no ID is so long. */
 const longestLine = 80;
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 const zero = 0x30;
-/** Bytes of 19 digits and CRLF. */
+/** Length of 19 digits and CRLF, bytes. */
 const longestPlain = 21;
 const two32 = 2 ** 32;
 const byteOrderMark = [0xef, 0xbb, 0xbf] as const;
 
-/** An ID's halves. */
+/** Converts an ID to its halves, and back. */
 const id64 = new DataView(new ArrayBuffer(8));
 
 /**
- * Reads IDs of one format from the bytes of a text, chunk by chunk: lines end with LF or CRLF, the last one maybe with nothing. Empty
- * ones and a byte order mark are skipped.
+ * Reads IDs of one format from the bytes of a text, chunk by chunk. Lines end with LF or CRLF. The last line may end without them. Empty
+ * lines and a byte order mark are skipped.
  */
 export class IdLines {
   readonly #format: EncodingName;
@@ -57,7 +57,7 @@ export class IdLines {
     this.#reader = reader;
   }
 
-  /** Lines so far. */
+  /** Number of lines so far. */
   get lines(): number {
     return this.#line;
   }
@@ -106,8 +106,8 @@ export class IdLines {
   }
 
   /**
-   * Reads lines from `start` on while they are plain: 1 to 19 digits, the first no zero, and below 9e18. Nearly all are, and 100 million
-   * of them are read in some seconds, while a text and a BigInt for each take a minute. Returns where the first other line starts.
+   * Reads lines from `start` on while they are plain: 1 to 19 digits, no zero in front, and below 9e18. Nearly all lines are plain. 100
+   * million of them take some seconds, but a minute with a text and a BigInt for each. Returns the start of the first other line.
    */
   #plainLines(bytes: Uint8Array, start: number): number {
     const safe = bytes.length - longestPlain;
@@ -132,7 +132,7 @@ export class IdLines {
       if (bytes[at] === carriageReturn) at++;
       if (bytes[at] !== newline) return start;
       next = at + 1;
-      // high * scale + low in two parts of 16 bits less and more, each of which is an exact double.
+      // Computes high * scale + low in two parts, so that each part is an exact double. `upper` counts units of 65,536.
       const top = Math.floor(high / 65_536);
       const upper = top * scale;
       const lower = (high - top * 65_536) * scale + low;
@@ -174,7 +174,7 @@ function decoded(decode: () => bigint): bigint | undefined {
   }
 }
 
-/** The ID that has these halves. */
+/** The ID with these halves. */
 export function idOf(upper: number, lower: number): bigint {
   id64.setUint32(0, upper);
   id64.setUint32(4, lower);
@@ -188,7 +188,7 @@ export function unreadable(name: string, error: unknown): SnowleaseError {
   return configInvalid(`IDs cannot be read from ${shown(name)}: ${why}; name a file of IDs.`);
 }
 
-/** The chunks, and a message of ours where they cannot be read. */
+/** The chunks. A read error gets a message that names the source. */
 export async function* readable({ name, chunks }: IdInput): AsyncGenerator<Uint8Array> {
   let isFirst = true;
   try {
@@ -202,7 +202,7 @@ export async function* readable({ name, chunks }: IdInput): AsyncGenerator<Uint8
   }
 }
 
-/** The lines that are not empty, as texts, with their numbers from 1. They begin and end as for `IdLines`; a long one is cut short. */
+/** The lines that are not empty, as texts, with their numbers from 1. They begin and end as for `IdLines`. A long line is cut. */
 export async function* textLines(input: IdInput): AsyncGenerator<{ readonly text: string; readonly line: number }> {
   let begun = Buffer.alloc(0);
   let line = 0;
@@ -226,7 +226,7 @@ export async function* textLines(input: IdInput): AsyncGenerator<{ readonly text
   if (text !== "") yield { text, line };
 }
 
-/** A source in another encoding: each of its lines would be a finding. */
+/** The error for a source in UTF-16. Otherwise each of its lines would be a finding. */
 function inUtf16(name: string): SnowleaseError {
   return configInvalid(`IDs cannot be read from ${shown(name)}: it is UTF-16; save it as UTF-8.`);
 }

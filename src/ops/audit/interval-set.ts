@@ -12,7 +12,7 @@ export class HeldIntervals {
   /** @param rows in any order. */
   constructor(rows: readonly HistoryRow[], layout: Layout) {
     const { epoch, tick } = layout;
-    // A tick that is only partly in a window cannot have been used by its holder, nor by the next one.
+    // Neither a holder nor the next one can use a tick that is only partly in its window.
     const spans = rows.map(({ from, continuedFrom = from, until }) => ({
       from: layout.timeOf(Math.ceil((continuedFrom - epoch) / tick)),
       until: layout.timeOf(Math.floor((until - epoch) / tick)),
@@ -26,7 +26,7 @@ export class HeldIntervals {
     }
   }
 
-  /** When the first window on record begins, Unix ms; Infinity where there is none. */
+  /** Start of the first window on record, Unix ms. Infinity without a window. */
   get first(): number {
     return this.#bounds[0] ?? Infinity;
   }
@@ -35,7 +35,7 @@ export class HeldIntervals {
   has(timestamp: number): boolean {
     const bounds = this.#bounds;
     if (bounds.length === 0) return false;
-    // IDs mostly come in the order of their times: it is the span of the one before, or a near one.
+    // Try the last interval first, because the times of IDs mostly rise.
     if (timestamp < (bounds[this.#last] as number) || timestamp >= (bounds[this.#last + 1] as number)) {
       let low = 0;
       for (let high = bounds.length / 2; high - low > 1;) {
@@ -49,7 +49,7 @@ export class HeldIntervals {
   }
 }
 
-/** Reads when a worker ID was held, a page of its history after the other. */
+/** Reads the windows of a worker ID, one page of its history after another. */
 export async function readHeldIntervals(
   registry: Registry,
   namespace: string,
@@ -61,7 +61,7 @@ export async function readHeldIntervals(
     const page = await registry.history(namespace, workerId, { until, limit: pageSize });
     rows.push(...page);
     if (page.length < pageSize) return new HeldIntervals(rows, layout);
-    // Older rows that begin later lie in what one of these inherited, so that they add nothing.
+    // An older row that begins later adds nothing, because it lies in the time that one of these rows inherited.
     until = Math.min(...page.map(({ from, continuedFrom = from }) => continuedFrom));
   }
 }

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configInvalid } from "../../id/errors.ts";
 
-/** Words of a record, uint32 each: upper and lower half of the ID, and its place behind the run's first one. */
+/** Words of a record, uint32 each: upper and lower half of the ID, and its place relative to the run's first place. */
 const recordWords = 3;
 const recordBytes = recordWords * Uint32Array.BYTES_PER_ELEMENT;
 const two32 = 2 ** 32;
-/** Digits that a sort takes one after the other, the least significant first: word of the record, shift, bits. */
+/** Digits for the sort, the least significant first: word of the record, shift, bits. */
 const digits = [
   [1, 0, 11],
   [1, 11, 11],
@@ -16,10 +16,10 @@ const digits = [
   [0, 11, 11],
   [0, 22, 10],
 ] as const;
-/** What a run buffers at least while runs are merged, bytes. */
+/** Least buffer of a run while runs are merged, bytes. */
 const leastBuffer = 4096;
 
-/** IDs in ascending order, equal ones in the order in which they were added. The arrays are used again for what follows. */
+/** IDs in ascending order, equal ones in the order in which they were added. The arrays are reused for the next IDs. */
 export interface SortedIds {
   readonly count: number;
   readonly uppers: Uint32Array;
@@ -28,31 +28,31 @@ export interface SortedIds {
 }
 
 /**
- * IDs with their places, sorted in bounded memory: 24 bytes for each ID of a run, and 4 KiB a run to merge thousands of them. What does
- * not fit lies on disk, in sorted runs of 12 bytes an ID.
+ * IDs with their places, sorted in bounded memory: 24 bytes for each ID of a run, and 4 KiB for each run to merge thousands of them.
+ * Further IDs are on disk, in sorted runs of 12 bytes an ID.
  */
 export class SortedRuns {
   readonly #folder: string;
   readonly #runLength: number;
-  /** Grow up to a run, since most inputs are small. */
+  /** The arrays grow up to a run, because most inputs are small. */
   #records = new Uint32Array(4096 * recordWords);
   #spare = new Uint32Array(0);
   #count = 0;
-  /** The place that the records of this run count from. */
+  /** The place to which the records of this run are relative. */
   #first = 0;
   readonly #written: { readonly first: number; readonly count: number }[] = [];
   #file: number | undefined;
 
   /**
    * @param runLength IDs that are sorted in memory at a time, a power of two from 4096.
-   * @param folder for what does not fit; default: the system's folder for temporary files.
+   * @param folder for IDs that do not fit into memory. Default: the system's folder for temporary files.
    */
   constructor(runLength: number = 2 ** 21, folder: string = tmpdir()) {
     this.#runLength = runLength;
     this.#folder = folder;
   }
 
-  /** Adds an ID by its halves. Places only rise. @throws SnowleaseError CONFIG_INVALID for a full disk */
+  /** Adds an ID by its halves. Each place must be above the last one. @throws SnowleaseError CONFIG_INVALID for a full disk */
   add(upper: number, lower: number, place: number): void {
     if (this.#count === this.#runLength || place - this.#first >= two32) this.#spill();
     if (this.#count === 0) this.#first = place;
@@ -63,7 +63,7 @@ export class SortedRuns {
     this.#records[at + 2] = place - this.#first;
   }
 
-  /** Everything that was added, once. @throws SnowleaseError CONFIG_INVALID for a disk that cannot be read */
+  /** All added IDs. It may be called once. @throws SnowleaseError CONFIG_INVALID for a disk that cannot be read */
   *merged(): Generator<SortedIds> {
     const last = new Run(this.#first, this.#sorted(), this.#count);
     this.#spare = new Uint32Array(0);
@@ -83,7 +83,7 @@ export class SortedRuns {
     this.#file = undefined;
   }
 
-  /** Writes the IDs that are in memory as a sorted run. */
+  /** Writes the IDs in memory as a sorted run. */
   #spill(): void {
     if (this.#count === 0) return;
     const bytes = new Uint8Array(this.#sorted().buffer, 0, this.#count * recordBytes);
@@ -101,7 +101,7 @@ export class SortedRuns {
     this.#records = larger;
   }
 
-  /** By radix: an order that keeps equal IDs as they came, and a third of the time that comparing takes. */
+  /** A radix sort. It keeps the order of equal IDs, and takes a third of the time of a sort by comparison. */
   #sorted(): Uint32Array<ArrayBuffer> {
     const count = this.#count;
     let from = this.#records;
@@ -113,7 +113,7 @@ export class SortedRuns {
         const digit = ((from[at] as number) >>> shift) & mask;
         ends[digit] = (ends[digit] as number) + 1;
       }
-      // IDs of a few hours have their upper bits in common.
+      // Skip a digit that all IDs have in common. IDs of a few hours have the same upper bits.
       if (ends.includes(count)) continue;
       let next = 0;
       for (let digit = 0; digit <= mask; digit++) {
@@ -148,9 +148,9 @@ export class SortedRuns {
   }
 }
 
-/** A sorted run, of which a part is in memory. */
+/** A sorted run. A part of it is in memory. */
 class Run {
-  /** The ID in front, and its place. */
+  /** The present ID and its place. */
   upper = 0;
   lower = 0;
   place = 0;
@@ -167,7 +167,7 @@ class Run {
     this.#rest = rest;
   }
 
-  /** Goes on to the next ID; false when there is none in memory. */
+  /** Goes to the next ID. False if memory has no more. */
   advance(): boolean {
     if (this.#next === this.#count) return false;
     const at = this.#next++ * recordWords;
@@ -177,7 +177,7 @@ class Run {
     return true;
   }
 
-  /** Reads on, and goes to the next ID; false when there is none at all. */
+  /** Reads more, and goes to the next ID. False at the end of the run. */
   refill(file: number | undefined): boolean {
     const { offset, left } = this.#rest;
     if (left === 0 || file === undefined) return false;
@@ -198,7 +198,7 @@ class Run {
 
 const batchLength = 8192;
 
-/** Merges runs, of which the earlier has the earlier places: a heap of runs, the one with the lowest ID on top. */
+/** Merges runs by a heap, with the lowest ID on top. An earlier run must have the earlier places. */
 function* merge(runs: readonly Run[], refill: (run: Run) => boolean): Generator<SortedIds> {
   const uppers = new Uint32Array(batchLength);
   const lowers = new Uint32Array(batchLength);
@@ -224,7 +224,7 @@ function* merge(runs: readonly Run[], refill: (run: Run) => boolean): Generator<
   if (count > 0) yield { count, uppers, lowers, places };
 }
 
-/** Lets the run at `at` down to where no lower one lies below it. */
+/** Moves the run at `at` down the heap until no lower run is below it. */
 function sink(heap: Run[], at: number): void {
   const run = heap[at];
   if (run === undefined) return;
@@ -243,7 +243,7 @@ function isBefore(one: Run, other: Run): boolean {
   return one.lower === other.lower ? one.place < other.place : one.lower < other.lower;
 }
 
-/** A file without a name: it vanishes with this process, at any kind of end. */
+/** A file without a name. It disappears with this process, however the process ends. */
 function unnamedFile(folder: string): number {
   const own = mkdtempSync(join(folder, "snowlease-"));
   try {

@@ -1,6 +1,6 @@
 import { asSnowleaseError } from "../../id/errors.ts";
 
-/** The result of one check. `fail`: IDs cannot be made, or are in danger; `warn`: this may happen; `unknown`: it cannot be checked here. */
+/** The result of one check. `fail`: IDs cannot be made, or are in danger. `warn`: this may happen. `unknown`: no check is possible here. */
 export interface CheckResult {
   readonly check: string;
   readonly status: "ok" | "warn" | "fail" | "unknown";

@@ -7,14 +7,14 @@ export interface ClockSync {
   readonly source: string;
 }
 
-/** A program that may know, and how to read its answer: undefined where that is none. */
+/** A program that may know, and a function that reads its answer. It returns undefined for a useless answer. */
 interface Source {
   readonly command: string;
   readonly args: readonly string[];
   readonly read: (answer: string) => boolean | undefined;
 }
 
-/** None of them needs root. The first one asks the kernel, so it works for any program that sets the clock. */
+/** The programs need no root. The first one asks the kernel, so it works for any program that sets the clock. */
 const sources: readonly Source[] = [
   {
     command: "timedatectl",
@@ -24,14 +24,14 @@ const sources: readonly Source[] = [
   {
     command: "chronyc",
     args: ["-c", "tracking"],
-    // The leap status is the last column; before there is a server to follow, it is "Not synchronised".
+    // The leap status is the last column. It is "Not synchronised" until there is a server to follow.
     read: (answer) => (answer.includes(",") ? !/,Not synchronised\s*$/.test(answer) : undefined),
   },
 ];
 
 const run = promisify(execFile);
 
-/** Whether this machine's clock is synchronized; undefined where no program knows, as in most containers. Never rejects. */
+/** Whether this machine's clock is synchronized. Undefined if no program knows, as in most containers. Never rejects. */
 export async function clockSync(): Promise<ClockSync | undefined> {
   const answers = await Promise.all(sources.map(ask));
   return answers.find((answer) => answer !== undefined);

@@ -18,30 +18,30 @@ import { checkFile, checkProcess, checkSync } from "./host.ts";
 import { allUnused, countRecord, takenOf, takenStates } from "../pool/pool-counts.ts";
 import { PoolReader } from "../pool/pool-reader.ts";
 
-/** Where the address of a registry leads. */
+/** The server at the address of a registry, and the way to it. */
 interface Sent {
   readonly to: "the daemon" | "the registry";
-  /** Whether a network sees it; undefined where nothing is sent. */
+  /** How the connection is protected. Undefined if nothing is sent. */
   encryption(): Promise<Encryption | undefined>;
 }
 
 export interface ExamineRequest {
-  /** Opens the registry; it is closed in the end. */
+  /** Opens the registry. `examine` closes it. */
   readonly open: () => Promise<Registry>;
   readonly namespace: string;
-  /** The layout that claims are set to bring. Default: the namespace's. */
+  /** The configured layout of claims. Default: the namespace's. */
   readonly layout?: Layout | undefined;
-  /** The worker IDs that claims are set to ask for. Default: all of the layout. */
+  /** The configured pool of claims. Default: all worker IDs of the layout. */
   readonly pool?: PoolBounds | undefined;
-  /** Where the registry has several addresses. */
+  /** The addresses, if the registry has several. */
   readonly list?: AddressList | undefined;
-  /** What is sent to the registry. Absent: not to be checked. */
+  /** The connection to check. Default: no check. */
   readonly sent?: Sent | undefined;
-  /** How a command that is shown names the registry. Default: with the word URL. */
+  /** The registry's name in shown commands. Default: the word URL. */
   readonly flag?: string | undefined;
   /** The file of an embedded registry. */
   readonly file?: string | undefined;
-  /** Whether a registry is named. Otherwise it is the default file of this user. */
+  /** Whether the user named a registry. Otherwise it is the default file of this user. */
   readonly named: boolean;
   /** This host's wall clock, Unix ms. */
   readonly now: () => number;
@@ -49,19 +49,19 @@ export interface ExamineRequest {
 
 const openText =
   "The registry's server asks for no password, although its URL has one: every client that reaches the server can change worker IDs. Set that password there.";
-/** The share of a pool in use from which on it is time to think of a larger one. */
+/** The share of a pool in use from which on operators should plan a larger one. */
 const crowded = 0.8;
-/** How long before a pool is full an operator is warned, ms. */
+/** Operators are warned this long before a pool is full, ms. */
 const soon = 30 * 24 * 3_600_000;
 const pings = 5;
-/** What even the quickest answer of a registry may take, ms: each claim and renewal takes a few of them. */
+/** If even the quickest answer of a registry takes longer, it is slow, ms. Each claim and renewal needs a few answers. */
 const slow = 250;
 
-/** Examines what making IDs here rests on, and changes nothing. What cannot be examined is a finding as well: it never rejects. */
+/** Checks the conditions for making IDs here, and changes nothing. A failed check is a finding, too, so it never rejects. */
 export async function examine(request: ExamineRequest): Promise<readonly CheckResult[]> {
   const { file, open, layout = defaultLayout, now } = request;
   const place = await checkPlace(request);
-  // To open it would make it.
+  // If the file is missing or empty, opening the registry would create it.
   if (file !== undefined && (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0) {
     return [...place, checkEnd(layout, now())];
   }
@@ -76,7 +76,7 @@ export async function examine(request: ExamineRequest): Promise<readonly CheckRe
   }
 }
 
-/** Several addresses that belong to two registries: each of them grants the same worker IDs. */
+/** Checks whether all addresses belong to one registry. Two registries would grant the same worker IDs. */
 async function checkAddresses({ list, namespace }: ExamineRequest): Promise<readonly CheckResult[]> {
   if (list === undefined) return [];
   const { names, all } = list;
@@ -94,13 +94,13 @@ async function checkAddresses({ list, namespace }: ExamineRequest): Promise<read
     const detail = `It is not known whether all addresses are ${names}; no answer from ${silent.join(", ")}. Check that they run.`;
     return [finding(check, "warn", detail)];
   }
-  // Without the namespace, no address shows what tells it apart.
+  // Addresses are compared by the id of the namespace, which does not exist yet.
   const isKnown = answers.every(({ id }) => typeof id === "string");
   if (isKnown) return [finding(check, "ok", `All ${all.length} addresses are ${names}.`)];
   return [finding(check, "ok", `All ${all.length} addresses answer; the first claim shows whether they are ${names}.`)];
 }
 
-/** What can be checked without the registry. */
+/** The checks that need no registry. */
 async function checkPlace({ named, file, sent }: ExamineRequest): Promise<readonly CheckResult[]> {
   const unnamed =
     "No registry is named: a worker ID is the end of the host's address, leased in a file that no other host or user sees. " +
@@ -147,7 +147,7 @@ async function checkEncryption({ to, encryption }: Sent): Promise<readonly Check
   }
 }
 
-/** Rejects where the registry does not answer. */
+/** Rejects if the registry does not answer. */
 async function checkRegistry(registry: Registry, request: ExamineRequest): Promise<readonly CheckResult[]> {
   const { namespace, now } = request;
   const ping = await quickestPing(registry, now);
@@ -192,11 +192,11 @@ interface PingResult {
   readonly answer: Pong;
   /** Ms. */
   readonly took: number;
-  /** How far the registry's clock is ahead of this host's, give or take half of `took`, ms. */
+  /** How far the registry's clock is ahead of this host's, ms. The error is at most half of `took`. */
   readonly ahead: number;
 }
 
-/** Pings a few times: the first ping opens the connection, and the quickest one measures the clocks best. */
+/** Pings a few times. The first ping opens the connection, and the quickest one measures the clocks best. */
 async function quickestPing(registry: Registry, now: () => number): Promise<PingResult> {
   const results: PingResult[] = [];
   for (let i = 0; i < pings; i++) {
@@ -250,7 +250,7 @@ function checkAbsent({ kind }: Registry, { namespace, layout = defaultLayout, no
   return [existence, checkEnd(layout, now())];
 }
 
-/** Two registries that programs take for one are each right for themselves: only this tells them apart. */
+/** Reports the users of a registry, and other registries with the namespace. Programs that confuse two registries pass all other checks. */
 async function checkScope(registry: Registry, namespace: string): Promise<CheckResult> {
   const check = "scope";
   try {
@@ -300,8 +300,8 @@ async function checkNamespace(
 }
 
 /**
- * Rehearses a claim: an obstacle to real ones shows itself, and nothing changes. To renew a claim that does not exist would begin a
- * quarantine where another server of the store answers than before, as each request of a holder does.
+ * Rehearses a claim. It finds obstacles to real claims, and changes nothing. A renewal of a claim that does not exist is no
+ * alternative: if another server of the store now answers, each request of a holder begins a quarantine.
  */
 async function checkRenewal(registry: Registry, namespace: string): Promise<CheckResult> {
   const check = "renewal";
@@ -345,7 +345,7 @@ async function checkPool(registry: Registry, namespace: string, pool: PoolBounds
   const sum = takenOf(counts);
   const kinds = takenStates.map((state) => `${counts[state]} ${state}`);
   const outlook = forecast === undefined ? "" : ` ${forecastText(forecast, now)}`;
-  // Java processes begin at 0: they do not reach a pool that begins above it.
+  // Java processes begin at 0, so they do not see a pool that begins above 0.
   const javaSees =
     marked === 0 || pool.first > 0
       ? ""

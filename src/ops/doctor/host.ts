@@ -8,7 +8,7 @@ import { clockSync } from "./clock-sync.ts";
 /** The first PID namespace of a machine, in every Linux (PROC_PID_INIT_INO). */
 const firstPidNamespace = "pid:[4026531836]";
 
-/** File systems on which a registry's file is not what it promises to be, by their number in statfs(2). */
+/** File systems on which a registry's file does not keep its promises, by their number in statfs(2). */
 const unfit: ReadonlyMap<number, string> = new Map([
   [0x01021994, "in memory (tmpfs): it is lost when the machine restarts"],
   [0x794c7630, "in a container's own layer (overlayfs): it is lost with the container; keep it on a volume"],
@@ -17,7 +17,7 @@ const unfit: ReadonlyMap<number, string> = new Map([
   [0xfe534d42, "on SMB: its locks are unreliable; keep it on a local disk, or share a daemon"],
 ]);
 
-/** Of the first process of a container that has no init beneath it. */
+/** The detail for a process that is the first one of its container, without an init. */
 export const noInit: string =
   "This process is the first one of its container, and no init: zombies that programs leave behind stay. " +
   "Start the container with an init: `docker run --init`, `init: true` in a compose file, or tini in the image.";
@@ -43,7 +43,7 @@ export async function checkFile(file: string): Promise<CheckResult> {
   return finding(check, present ? "ok" : "warn", detail);
 }
 
-/** The folder of a file, or the nearest one above it that exists. */
+/** The folder of a file, or its nearest existing parent. */
 function nearestFolder(file: string): string {
   let folder = dirname(resolve(file));
   while (!existsSync(folder) && folder !== dirname(folder)) folder = dirname(folder);

@@ -1,13 +1,13 @@
 import { isIP } from "node:net";
 import { configInvalid, shown } from "../../id/errors.ts";
 
-/** A host by its address, and by the name that people give it. */
+/** A host by its address, and its name for people. */
 export interface Host {
   readonly name: string;
   readonly address: string;
 }
 
-/** Most addresses that a file may stand for. */
+/** Most addresses of a file, including the addresses of its ranges. */
 const mostHosts = 65_536;
 
 /** An address in the form of a holder's label: IPv6 in its shortest form, without a zone. Undefined for other text. */
@@ -29,15 +29,15 @@ const sharedAddresses: readonly (readonly [RegExp, string])[] = [
   [/^192\.168\.122\.1$/, "libvirt gives this address to the bridge of each host"],
 ];
 
-/** Why several hosts may have an address; undefined for one that belongs to one host. */
+/** Why several hosts may have an address. Undefined if it belongs to one host. */
 export function whyShared(address: string): string | undefined {
   return sharedAddresses.find(([pattern]) => pattern.test(address))?.[1];
 }
 
 /**
- * Reads a list of hosts, one a line: an address, a range (`10.0.0.0/24`: the addresses that hosts can have), a name and an address, or
- * an address and its names (as in /etc/hosts: the first name counts). Empty lines and what follows a `#` are skipped. A host that is
- * listed and lies in a range is one host. Several hosts may share an address that tells none of them apart.
+ * Reads a list of hosts, one a line: an address, a range (`10.0.0.0/24`: its addresses that hosts can have), a name and an address, or
+ * an address and its names (as in /etc/hosts: the first name counts). Empty lines and comments after a `#` are skipped. A host that is
+ * both listed and in a range counts once. Several hosts may have the same address if it does not identify a host.
  * @param file for messages.
  * @throws SnowleaseError CONFIG_INVALID that names the line.
  */
@@ -72,7 +72,7 @@ export function readHosts(text: string, file: string): readonly Host[] {
       const host = { name: name ?? address, address, line };
       if (known === undefined || name !== undefined) hosts.set(key, host);
       if (name !== undefined) {
-        // A host without a name is called by its address.
+        // A host without a name has its address as its name.
         if (known !== undefined && ![name, address].includes(known.name)) {
           refuse(`one name for ${address}, which line ${known.line} calls ${known.name}`, name);
         }
@@ -89,17 +89,17 @@ export function readHosts(text: string, file: string): readonly Host[] {
   throw configInvalid(`Expected one host per line, got none; correct ${file}.`);
 }
 
-/** Unspecified, multicast or reserved: no host has it. */
+/** Whether no host can have an address: unspecified, multicast or reserved. */
 function isNobodys(address: string): boolean {
   return /^(0|22[4-9]|23\d|24\d|25[0-5])\./.test(address) || /^(::$|ff..:)/.test(address);
 }
 
-/** Whether a word is, or was meant as, an address or a range: no host's name. */
+/** Whether a word is not a host's name, but an address or a range, or an attempt at one. */
 function isPlace(word: string): boolean {
   return /^[\d.]*\.[\d.]*$|[:/]/.test(word);
 }
 
-/** The addresses of a range, or what it should have been. */
+/** The addresses of a range, or the rule that the text breaks. */
 function rangeOf(text: string): readonly string[] | string {
   const [, base = "", length = ""] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
   const address = plainAddress(base);
@@ -109,18 +109,18 @@ function rangeOf(text: string): readonly string[] | string {
   if (hostBits > 16) return `a range of at most ${mostHosts} addresses (/${bits - 16})`;
   const size = 2 ** hostBits;
   const isSix = bits === 128;
-  // A range differs in the last 16 bits alone.
+  // The addresses of a range differ only in their last 16 bits.
   const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
   const groups = isSix ? expanded(address) : [];
   const last = isSix ? Number.parseInt(groups.at(-1) ?? "0", 16) : 256 * c + d;
   const lasts = Array.from({ length: size }, (_, i) => last - (last % size) + i);
   if (isSix) return lasts.flatMap((n) => plainAddress([...groups.slice(0, -1), n.toString(16)].join(":")) ?? []);
-  // The first is the network's own, the last means all of them.
+  // The first address is the network's own, and the last one is for broadcast.
   const usable = hostBits < 2 ? lasts : lasts.slice(1, -1);
   return usable.map((n) => [a, b, n >> 8, n & 255].join("."));
 }
 
-/** The first 4 bytes of an IPv6 address, the way westid writes them: as if they were an IPv4 address. */
+/** The first 4 bytes of an IPv6 address, written like an IPv4 address, as westid does it. */
 export function firstBytes(address: string): string {
   const [first = 0, second = 0] = expanded(address).map((group) => Number.parseInt(group, 16));
   return [first >> 8, first & 255, second >> 8, second & 255].join(".");

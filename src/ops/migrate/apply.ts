@@ -10,28 +10,28 @@ import { checkPlan, hostText, type Plan, type PlannedPin, pinMark, pinsOf } from
 
 /** The pins after a plan was applied. */
 export interface Applied {
-  /** Made or changed. */
+  /** Number of pins that were made or changed. */
   readonly pinned: number;
   readonly unchanged: number;
-  /** Pins for another reason: left as they are. */
+  /** Pins for another reason. They stay as they are. */
   readonly others: readonly { readonly workerId: number; readonly reason: string }[];
-  /** Pins of an earlier plan. */
+  /** Worker IDs with a pin of an earlier plan. */
   readonly left: readonly number[];
 }
 
 export interface MigrationRequest {
   readonly registry: Registry;
   readonly plan: Plan;
-  /** The namespace that was named, where one was. */
+  /** The namespace that the user named, if any. */
   readonly named?: string | undefined;
-  /** What the source holds now; undefined where it was not read again. */
+  /** The present contents of the source. Undefined if it was not read again. */
   readonly findings?: SourceContents | undefined;
   readonly onProgress?: ((done: number, of: number) => void) | undefined;
 }
 
 /**
- * Pins the worker IDs of the plan: for their owner, or for no host. Repeatable; pins nothing where one of the pins is impossible.
- * @param renumber every pin for no host, so that each host gets another number.
+ * Pins the worker IDs of the plan, for their owner or for no host. Repeatable. Pins nothing if one of the pins is impossible.
+ * @param renumber makes every pin for no host, so that each host gets another worker ID.
  * @throws SnowleaseError NOT_FOUND without the namespace, LAYOUT_MISMATCH, CONFIG_INVALID, also for a plan that its source has outrun.
  */
 export async function applyPlan(
@@ -72,7 +72,7 @@ export async function applyPlan(
   };
 }
 
-/** Pins one by one where a holder may close its window before the times that the number's host used: that one for no host. */
+/** Pins one by one. If a holder's window may close before the last time that the owner used, the pin is for no host. */
 async function pinHeld(registry: Registry, namespace: string, pins: readonly PlannedPin[]): Promise<void> {
   for (const { workerId, reason, owner } of pins) {
     await registry.pin(namespace, workerId, reason, owner).catch((error: unknown) => {
@@ -82,7 +82,7 @@ async function pinHeld(registry: Registry, namespace: string, pins: readonly Pla
   }
 }
 
-/** Refuses a plan whose source has since handed out worker IDs that the plan leases. */
+/** Refuses a plan if its source has since handed out worker IDs that the plan leases, or shows hosts that the plan does not have. */
 function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { makers, reach }: SourceContents): void {
   const outrun = reach.next === "above" && reach.highest > highest && reach.highest >= leased.first;
   const missing = reach.next === "none" ? makers.filter(({ name }) => !hosts.some((host) => host.name === name)) : [];
@@ -94,10 +94,10 @@ function checkPresent({ from, highest, leased, hosts, createdAt }: Plan, { maker
 }
 
 /**
- * Takes back each pin that a plan made in its namespace. Repeatable.
- * @param force also while worker IDs are leased: the next claim may get the number of a host that makes IDs without a lease.
- * @returns how many, and how many worker IDs are leased.
- * @throws SnowleaseError WORKER_ID_HELD where some are, and there are pins, without `force`.
+ * Removes each pin that a plan made in its namespace. Repeatable.
+ * @param force allows it while worker IDs are leased. The next claim may get the worker ID of a host that makes IDs without a lease.
+ * @returns the number of removed pins, and the number of leased worker IDs.
+ * @throws SnowleaseError WORKER_ID_HELD if there are both leased worker IDs and pins, without `force`.
  */
 export async function revertPlan(
   { registry, plan, named, onProgress }: MigrationRequest,
@@ -123,7 +123,7 @@ function stillLeased(leased: readonly WorkerRecord[]): SnowleaseError {
   );
 }
 
-/** Takes pins back; returns how many were there. */
+/** Removes pins. Returns how many there were. */
 export async function unpinAll(
   registry: Registry,
   namespace: string,
@@ -139,12 +139,12 @@ export async function unpinAll(
   return unpinned;
 }
 
-/** Whether a plan pinned it. */
+/** Whether the pin of a worker ID is from a plan. */
 export function isOurs({ pinned }: WorkerRecord): boolean {
   return pinned?.startsWith(pinMark) === true;
 }
 
-/** Whether a pin is there already. The times that its owner used are noted with the first one. */
+/** Whether a pin exists already. Only the first pin notes the times that its owner used. */
 function isInPlace(record: WorkerRecord | undefined, { reason, owner }: PlannedPin): boolean {
   return record?.pinned === reason && record.owner === owner?.ip;
 }

@@ -2,16 +2,16 @@ import { SnowleaseError, timeText } from "../../id/errors.ts";
 import { Layout, type LayoutField } from "../../id/layout.ts";
 import { writeNotation } from "../../id/notation.ts";
 
-/** A fleet has left its old scheme long before that, ms. */
+/** Longest time that a fleet may need to leave its old scheme, ms. Most need much less. */
 const longestMove = 5 * 365 * 86_400_000;
 
-/** Whether the same time, worker ID and sequence make the same ID in both: what their identity fields are called does not matter. */
+/** Whether the same time, worker ID and sequence make the same ID in both layouts. The names of identity fields do not matter. */
 export function sameIds(a: Layout, b: Layout): boolean {
   return shapeOf(a) === shapeOf(b);
 }
 
 function shapeOf({ fields, epoch, tick, wrap }: Layout): string {
-  // A letter a bit: adjacent identity fields are one run.
+  // One letter for each bit, so that adjacent identity fields look like one field.
   const bits = fields.map((field) => (isIdentity(field) ? "w" : field.name.charAt(0)).repeat(field.bits));
   // The top bit of 64 is 0 in each ID.
   return JSON.stringify([bits.join("").slice(-63), epoch, tick, wrap]);
@@ -23,8 +23,8 @@ function isIdentity({ name }: LayoutField): boolean {
 }
 
 /**
- * When the old scheme makes the first ID that the new layout makes from now on, too, Unix ms: the past, where it has made it already.
- * Undefined where it never does. Worker IDs are not looked at: any worker may have made it.
+ * The time at which the old scheme makes the first ID that equals an ID of the new layout from now on, Unix ms. It may be in the past.
+ * Undefined if no IDs can be equal. Worker IDs are ignored, because any worker may have made the ID.
  */
 export function firstEqual(old: Layout, fresh: Layout, now: number): number | undefined {
   if (sameIds(old, fresh) || old.wrap !== undefined || fresh.wrap !== undefined) return now;
@@ -36,9 +36,9 @@ export function firstEqual(old: Layout, fresh: Layout, now: number): number | un
 }
 
 /**
- * Refuses a layout whose IDs could equal those of the old scheme before its fleet has moved. In the source's own layout, the worker
- * IDs keep them apart.
- * @throws SnowleaseError LAYOUT_MISMATCH with the date of the first.
+ * Refuses a layout whose IDs could equal IDs of the old scheme before its fleet has moved. In the source's own layout, different worker
+ * IDs make different IDs.
+ * @throws SnowleaseError LAYOUT_MISMATCH with the date of the first equal ID.
  */
 export function checkOverlap(old: Layout, fresh: Layout, from: string, now: number): void {
   if (sameIds(old, fresh)) return;
@@ -52,7 +52,7 @@ export function checkOverlap(old: Layout, fresh: Layout, from: string, now: numb
   );
 }
 
-/** The layout with as few bits more for worker IDs as keep its IDs apart from those of a layout, taken from the timestamp. */
+/** A layout with up to 3 more bits for worker IDs, taken from the timestamp. It has the fewest such bits with which no IDs are equal. */
 export function roomier(old: Layout, now: number): Layout | undefined {
   const identity = old.fields.findLastIndex(isIdentity);
   for (let more = 1; more <= 3 && old.wrap === undefined; more++) {

@@ -47,7 +47,7 @@ const schema: z.ZodType<Plan> = z.strictObject({
   ),
 });
 
-/** A plan as it stands in its file: for people to read, and to check in. */
+/** A plan as the text of its file. People can read it, and commit it to a repository. */
 export function planText(plan: Plan): string {
   return `${JSON.stringify(plan, undefined, 2)}\n`;
 }

@@ -8,9 +8,9 @@ import { checkOverlap, sameIds } from "./overlap.ts";
 import { type Apart, apartFrom, type ReserveRequest, reserveOf } from "./reserve.ts";
 import { type SourceContents, type Maker, nothingThere, type RetiredRange, type SourceKind } from "./source.ts";
 
-/** A host that makes IDs without a lease, and what becomes of its worker ID. */
+/** A host that makes IDs without a lease, and the future of its worker ID. */
 export interface PlannedHost extends Maker {
-  /** Why it gets another number when it is moved; absent: it goes on with its own. */
+  /** Why the host gets another worker ID in the move. Undefined if it keeps its own. */
   readonly renumbered?: string | undefined;
 }
 
@@ -18,41 +18,41 @@ export interface PlannedHost extends Maker {
 export interface Plan {
   readonly snowlease: "migration plan";
   readonly version: 1;
-  /** When its source was read: a host that has claimed since has moved. Unix ms. */
+  /** Time at which its source was read, Unix ms. A host with a later claim has moved. */
   readonly createdAt: number;
   readonly namespace: string;
   readonly layout: string;
   readonly from: SourceKind;
-  /** Where it was read, without a login and settings. */
+  /** The URL of the source, without a login and settings. */
   readonly source: string;
   /** The layout of the IDs of the old scheme. */
   readonly sourceLayout: string;
   /** How many worker IDs the source can hand out. */
   readonly numbers: number;
-  /** The highest that it had handed out, or can hand out again: `Reach`. -1: none. */
+  /** `highest` of the source's `Reach`. -1: none. */
   readonly highest: number;
-  /** Whether the registry keeps its leases in the very store that is the source, and respects what stands there. */
+  /** Whether the registry keeps its leases in the source's own store, and respects the entries there. */
   readonly sharesStore: boolean;
-  /** The worker IDs that are left to lease, less those that are pinned or taken. */
+  /** The worker IDs that are left to lease. Some of them may be pinned or taken. */
   readonly leased: PoolBounds;
   /** Hosts that collide come first. */
   readonly hosts: readonly PlannedHost[];
-  /** Worker IDs that are pinned for no host, besides those of the hosts. */
+  /** More worker IDs that are pinned for no host. */
   readonly retired: readonly RetiredRange[];
 }
 
-/** How many worker IDs of a namespace have which future, for people. */
+/** The worker IDs of a namespace by their future, for people. */
 export interface Outlook {
   /** Worker IDs that several hosts use. */
   readonly collisions: readonly { readonly workerId: number; readonly hosts: readonly string[] }[];
-  /** All worker IDs. */
+  /** Number of all worker IDs. */
   readonly size: number;
-  /** Hosts that go on with their own worker ID, and those that get another one. */
+  /** Number of hosts that keep their worker ID, and of hosts that get another. */
   readonly kept: number;
   readonly renumbered: number;
-  /** Pinned for no host. */
+  /** Number of worker IDs that are pinned for no host. */
   readonly retired: number;
-  /** In use or pinned in the registry today, besides. Undefined where none was asked. */
+  /** Number of other worker IDs that are in use or pinned in the registry today. Undefined without a registry. */
   readonly taken?: number | undefined;
   readonly left: number;
 }
@@ -68,8 +68,8 @@ export interface PlanRequest extends Omit<ReserveRequest, "reach" | "apart"> {
 }
 
 /**
- * Makes a plan of what a source holds. Changes nothing.
- * @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, LAYOUT_MISMATCH for a layout whose IDs could equal the source's.
+ * Makes a plan from the contents of a source. Changes nothing.
+ * @throws SnowleaseError CONFIG_INVALID if nothing is left to lease, LAYOUT_MISMATCH for a layout whose IDs could equal the source's.
  */
 export async function makePlan(
   findings: SourceContents,
@@ -129,7 +129,7 @@ export async function makePlan(
   );
 }
 
-/** Refuses a source without worker IDs, or with one that its layout does not have. */
+/** Refuses a source without worker IDs, or with a worker ID that its layout does not have. */
 function checkNumbers({ makers, retired }: SourceContents, request: PlanRequest): void {
   const { from, source, sourceLayout, numbers } = request;
   const found = [
@@ -145,7 +145,7 @@ function checkNumbers({ makers, retired }: SourceContents, request: PlanRequest)
   );
 }
 
-/** The number of worker IDs by what becomes of them. */
+/** Counts worker IDs by their future. */
 function poolAfter(
   plan: Plan,
   { pool }: Layout,
@@ -192,12 +192,12 @@ async function takenIn(registry: Registry, namespace: string): Promise<ReadonlyM
 export interface PlannedPin {
   readonly workerId: number;
   readonly reason: string;
-  /** The host that may claim it; undefined: none. */
+  /** The host that may claim it. Undefined: none. */
   readonly owner?: { readonly ip: string; readonly usedUntil?: number | undefined } | undefined;
   readonly forGood: boolean;
 }
 
-/** How the reason of every pin begins that a plan made. */
+/** The beginning of the reason of every pin from a plan. */
 export const pinMark = "migration: ";
 
 /** Whether a worker ID of a plan's source means the same in its namespace. */
@@ -227,7 +227,7 @@ export function pinsOf(plan: Plan): ReadonlyMap<number, PlannedPin> {
   return pins;
 }
 
-/** Items by what they have in common. */
+/** Items by their common key. */
 export function grouped<Item, Key>(items: readonly Item[], keyOf: (item: Item) => Key): Map<Key, Item[]> {
   const groups = new Map<Key, Item[]>();
   for (const item of items) {
@@ -244,7 +244,7 @@ export function hostText({ name, address }: Pick<Maker, "name" | "address">): st
   return address === undefined || address === name ? name : `${name} (${address})`;
 }
 
-/** As much as the reason of a pin may have. */
+/** A text, cut to the longest reason of a pin. */
 function clipped(text: string): string {
   const plain = printable(text);
   return plain.length <= 200 ? plain : `${plain.slice(0, 199)}…`;

@@ -10,7 +10,7 @@ import type { Reach, RetiredRange, SourceKind } from "./source.ts";
  * meantime gets a leased worker ID.
  */
 
-/** Why a source hands out nothing that is leased: its worker IDs do not count here. */
+/** Why the worker IDs of a source do not count here, so that it never hands out a leased one. */
 export type Apart = "another layout" | "the same store";
 
 export interface ReserveRequest {
@@ -18,21 +18,21 @@ export interface ReserveRequest {
   readonly reach: Reach;
   readonly layout: Layout;
   readonly apart: Apart | undefined;
-  /** Worker IDs above the highest that are kept for the source's next starts. Default: 20 % of what is used, at least 16. */
+  /** Worker IDs above the highest that are kept for the source's next starts. Default: 20 % of the used ones, at least 16. */
   readonly headroom?: number | undefined;
-  /** The worker IDs to lease at the most. Default: all. */
+  /** Limits the worker IDs to lease. Default: all. */
   readonly pool?: PoolBounds | undefined;
-  /** Unix ms. */
+  /** The present time, Unix ms. */
   readonly now: number;
 }
 
 const [share, least] = [0.2, 16];
-/** Pins that a pool may ask for, beside those of the source. */
+/** Most worker IDs that a pool may leave out. Each of them is pinned. */
 const mostLeftOut = 65_536;
 
 /**
  * Divides the worker IDs of a layout while a fleet moves.
- * @throws SnowleaseError CONFIG_INVALID where nothing is left to lease, with what to change.
+ * @throws SnowleaseError CONFIG_INVALID if nothing is left to lease, with advice.
  */
 export function reserveOf(request: ReserveRequest): { leased: PoolBounds; ranges: readonly RetiredRange[] } {
   const { from, reach, layout, apart } = request;
@@ -81,7 +81,7 @@ function nothingLeft({ from, reach, layout, pool, now }: ReserveRequest, reached
   );
 }
 
-/** Whether the worker IDs of a source count in a layout. */
+/** Why the worker IDs of a source do not count in a layout. Undefined if they count. */
 export function apartFrom(source: Layout, layout: Layout, sharesStore: boolean): Apart | undefined {
   if (!sameIds(source, layout)) return "another layout";
   return sharesStore ? "the same store" : undefined;

@@ -2,7 +2,7 @@ import type { ServerAddress } from "../../registries/url.ts";
 import type { RegistryAddress } from "../../registries/index.ts";
 import { SnowleaseError } from "../../id/errors.ts";
 
-/** Where the worker IDs of a fleet come from today, and what each kind of source holds, in the singular. */
+/** The kinds of present sources of a fleet's worker IDs, each with the name of one entry. */
 const contents = {
   ip: "host",
   "westid-redis": "key workerId:use:N or workerId:pid:IP of a westid program",
@@ -15,7 +15,7 @@ const contents = {
 export type SourceKind = keyof typeof contents;
 export const sourceKinds = Object.keys(contents) as [SourceKind, ...SourceKind[]];
 
-/** For a source that holds nothing: most likely another one is meant, and a plan of it would protect no host. */
+/** The error for an empty source. The user most likely means another source, and a plan of this one would protect no host. */
 export function nothingThere(from: SourceKind, source: string): SnowleaseError {
   return new SnowleaseError(
     "NOT_FOUND",
@@ -26,31 +26,31 @@ export function nothingThere(from: SourceKind, source: string): SnowleaseError {
 /** A program that makes IDs without a lease, as its source shows it. */
 export interface Maker {
   readonly workerId: number;
-  /** For people. */
+  /** Its name for people. */
   readonly name: string;
-  /** Its address, where that is known: IPv4, or IPv6 in its shortest form. */
+  /** Its address, if it is known: IPv4, or IPv6 in its shortest form. */
   readonly address?: string | undefined;
-  /** The latest time at which it may have used the number, where the source shows that, Unix ms. */
+  /** The latest time at which it may have used the worker ID, if the source shows that, Unix ms. */
   readonly usedUntil?: number | undefined;
 }
 
-/** Worker IDs that no program may have. */
+/** Worker IDs that no program may get. */
 export interface RetiredRange {
   readonly first: number;
   readonly last: number;
   readonly why: string;
-  /** Also after the move: its IDs may bear future times. */
+  /** Whether they stay retired after the move, because their IDs may have future times. */
   readonly forGood?: boolean | undefined;
 }
 
-/** The worker IDs that a source may still hand out, besides those of its makers. */
+/** The worker IDs that a source may still hand out, in addition to the ones of its makers. */
 export interface Reach {
   /**
-   * any: each worker ID up to `highest`, also one that it gave out before. above: each higher one, upwards, each once. none: the worker
-   * ID belongs to the host.
+   * any: each worker ID up to `highest`, even one that it handed out before. above: each worker ID above `highest`, in ascending order,
+   * once. none: the worker ID belongs to the host.
    */
   readonly next: "any" | "above" | "none";
-  /** any: the highest that it can hand out. Otherwise the highest that it ever gave out; -1 where it gave out none. */
+  /** any: the highest worker ID that it can hand out. Otherwise the highest that it has ever handed out, or -1 if there is none. */
   readonly highest: number;
 }
 
@@ -58,22 +58,22 @@ export interface SourceContents {
   readonly makers: readonly Maker[];
   readonly retired: readonly RetiredRange[];
   readonly reach: Reach;
-  /** Whether a host may go on with the number that it has; if not, why. */
+  /** Whether a host may keep its worker ID. If not, the reason. */
   readonly takesOver: true | string;
-  /** Entries that are not understood, one line each. */
+  /** Entries that the reader does not understand, one line each. */
   readonly remarks: readonly string[];
 }
 
 /** How to reach and read a source. Nothing is ever written there. */
 export interface SourceRequest {
   readonly address: Extract<RegistryAddress, ServerAddress>;
-  /** How many worker IDs the source can hand out: 0 to the one below. */
+  /** How many worker IDs the source can hand out, from 0 on. */
   readonly numbers: number;
-  /** Of one operation, ms. */
+  /** Timeout of one operation, ms. */
   readonly operationTimeout: number;
 }
 
-/** A number as programs of other languages write it; undefined for any other text. */
+/** A number in decimal digits. Undefined for any other text. */
 export function wholeNumber(text: string): number | undefined {
   const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   return Number.isSafeInteger(number) ? number : undefined;

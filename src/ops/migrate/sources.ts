@@ -15,11 +15,11 @@ export const sourceLayouts: Readonly<Record<SourceKind, string>> = {
   "cosid-sql": "timestamp:41,worker:10,sequence:12@1577203200000/1",
 };
 
-/** How a kind of source is read. */
+/** The reader of a kind of source. */
 interface SourceReader {
-  /** Kinds of server. */
+  /** The kinds of server that can have this source. */
   readonly kinds: readonly ServerAddress["kind"][];
-  /** The parameter of the URL that says which of several. */
+  /** The parameter of the URL that selects one of several sources on a server. */
   readonly parameter?: string;
   load(): Promise<(request: SourceRequest) => Promise<SourceContents>>;
 }
@@ -39,7 +39,7 @@ const readers: Readonly<Record<Exclude<SourceKind, "ip">, SourceReader>> = {
   "cosid-sql": { kinds: databases, parameter: "namespace", load: async () => (await cosid()).readCosidSql },
 };
 
-/** Whether a registry keeps its leases in the store that is a source. Addresses that are written differently count as two stores. */
+/** Whether a registry keeps its leases in the store of a source. Two different texts of an address count as two stores. */
 export function isSameStore(from: SourceKind, url: string, registry: RegistryAddress, namespace: string): boolean {
   if (from !== "westid-redis" && from !== "westid-sql") return false;
   const source = parseAddress(url);
@@ -53,10 +53,10 @@ function keyOf({ kind, servers, path }: ServerAddress): string {
 }
 
 /**
- * Reads where the worker IDs of a fleet come from today.
- * @returns what it holds, and its URL without a login and settings.
- * @throws SnowleaseError CONFIG_INVALID for a URL of another kind of server, NOT_FOUND where nothing of the kind is there, and what a
- * registry at this URL would.
+ * Reads the present source of a fleet's worker IDs.
+ * @returns its contents, and its URL without a login and settings.
+ * @throws SnowleaseError CONFIG_INVALID for a URL of another kind of server, NOT_FOUND if the server has no such source, and the errors
+ * of a registry at this URL.
  */
 export async function readSource(
   from: Exclude<SourceKind, "ip">,

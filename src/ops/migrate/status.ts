@@ -7,14 +7,15 @@ import { isOurs, type MigrationRequest } from "./apply.ts";
 import type { SourceContents, Maker } from "./source.ts";
 
 /**
- * moved: has a lease whose window it has used. stopped: had one since the plan was made, and has none now: it may make IDs the old way
- * again. old: never used one, or is known to make IDs the old way again. conflict: the same, and another one uses its number, too.
+ * moved: has a lease whose window it has used. stopped: had such a lease since the plan was made, and has none now, so it may make IDs
+ * the old way again. old: never used a lease, or is known to make IDs the old way again. conflict: the worker ID of a host has
+ * another user, too.
  */
 type HostState = "moved" | "stopped" | "old" | "conflict";
 
-/** A host of a plan, or one that its source has shown since. */
+/** A host of a plan, or a host that its source has shown since. */
 interface KnownHost extends PlannedHost {
-  /** It has started since the plan was made. */
+  /** Whether it has started since the plan was made. */
   readonly fresh?: boolean | undefined;
 }
 
@@ -28,7 +29,7 @@ interface HostStatus extends KnownHost {
   readonly state: HostState;
   /** Its last claim whose window it has used. */
   readonly claimed?: Claimed | undefined;
-  /** A later claim whose window it has not used: it waits for that to open, or its start failed. */
+  /** A later claim whose window it has not used. It waits for the window to open, or its start failed. */
   readonly unused?: Claimed | undefined;
   /** Other users of its worker ID. */
   readonly rivals?: readonly string[] | undefined;
@@ -36,24 +37,24 @@ interface HostStatus extends KnownHost {
 
 /** The progress of a fleet. */
 export interface MigrationStatus {
-  /** Those of the plan, and those that the source has shown since. */
+  /** The hosts of the plan, and hosts that the source has shown since. */
   readonly hosts: readonly HostStatus[];
   readonly moved: number;
   readonly stopped: number;
   readonly old: number;
   readonly conflict: number;
-  /** Worker IDs that the plan pins and that are not pinned: hosts on the old scheme are in danger. */
+  /** Worker IDs of the plan's pins that are not pinned. Hosts on the old scheme are in danger. */
   readonly unpinned: readonly number[];
   /**
-   * Worker IDs that are kept for the source's next programs, and how many of them it has handed out. Absent where the source was not
-   * read again, or hands out no worker IDs upwards.
+   * Number of worker IDs that are kept for the source's next programs, and how many of them it has handed out. Undefined if the source
+   * was not read again, or its `next` is not `above`.
    */
   readonly headroom?: { readonly kept: number; readonly used: number } | undefined;
   /** The registry's clock, Unix ms. */
   readonly clock: number;
 }
 
-/** How long an old program may go on beside the lease of its host before it counts as not stopped, ms. */
+/** How long an old program may overlap with the lease of its host before it counts as not stopped, ms. */
 const overlap = 5000;
 
 /** The progress of the hosts of a plan. @throws SnowleaseError NOT_FOUND, LAYOUT_MISMATCH, CONFIG_INVALID */
@@ -71,7 +72,7 @@ export async function migrationStatus({ registry, plan, named, findings }: Migra
   /** The claim of a host that has moved. */
   const claimOf = (host: KnownHost): Claimed | undefined => {
     const claimed = claims.get(keyOf(host));
-    // A source that drops the entries of ended programs shows running ones; another source shows the last time of each program.
+    // A source that hands out `any` removes entries of ended programs, so a fresh entry is a running program. Other sources show last uses.
     if (claimed === undefined || (host.fresh === true && findings?.reach.next === "any")) return undefined;
     return (usedUntil.get(makerKey(host)) ?? 0) > claimed.at + maxClockSkew + overlap ? undefined : claimed;
   };
@@ -89,7 +90,7 @@ export async function migrationStatus({ registry, plan, named, findings }: Migra
     const others = moved ? [] : (left.get(host.workerId) ?? []).filter((other) => other !== host);
     const record = here ? records.get(host.workerId) : undefined;
     const holder = record?.holder;
-    // What a host had before it has moved was pinned: only what it got since can be another one's lease. Its own start is no rival.
+    // The worker ID of a moved host was pinned, so only a fresh host's can be leased by a rival. The own start of a host is not a rival.
     const isOthers = holder?.ip !== host.address || (record !== undefined && hasUsed(record));
     const leased = record?.state === "live" && (moved ? host.fresh === true && holder?.ip !== host.address : isOthers);
     const rivals = [...others.map(hostText), ...(leased ? [`${holder?.host} (${holder?.ip}), in the registry`] : [])];
@@ -111,14 +112,14 @@ export async function migrationStatus({ registry, plan, named, findings }: Migra
   };
 }
 
-/** Programs that the source shows now and the plan does not have. A restarted program has another worker ID or name. */
+/** Programs that the source shows now, and that are not in the plan. A restarted program has another worker ID or name. */
 function startedSince(
   { hosts, sharesStore }: Plan,
   { makers }: SourceContents,
   records: ReadonlyMap<number, WorkerRecord>,
 ): readonly KnownHost[] {
   const known = new Set(hosts.map(makerKey));
-  // In a store that both share, a lease stands where a program of the old scheme would.
+  // In a shared store, a lease has an entry like a program of the old scheme.
   const isLease = ({ workerId, name, address }: Maker): boolean => {
     const { holder, state } = records.get(workerId) ?? {};
     return state !== "foreign" && holder?.ip === address && name === `${holder?.host}/${holder?.pid}`;
@@ -133,24 +134,24 @@ function headroomOf({ highest, leased }: Plan, { reach }: SourceContents): Migra
 }
 
 /**
- * Whether its last holder has used its window: it reported an ID, or the registry heard of it when the window was open, and it did not
- * give the window back unused. A start that is refused, fails or still waits has not.
+ * Whether the last holder has used its window. It has, if it reported an ID, or if the registry heard from it while the window was open
+ * and it did not release the window unused. A start that is refused, fails or still waits has not.
  */
 function hasUsed({ from, until, seenClock, checkpoint }: WorkerRecord): boolean {
   return checkpoint !== undefined || (until > from && seenClock >= from);
 }
 
-/** The same for a claim in the history, which does not tell when its holder was last heard of. Where that is unclear, it has not. */
+/** The same for a claim in the history, which does not show when the registry last heard from the holder. In doubt, it is false. */
 function wasUsed({ from, until, claimedAt, end, endedAt = 0 }: HistoryRow, { maxWindow }: NamespaceInfo): boolean {
   const wasOpen = from <= claimedAt || (end === "released" ? endedAt >= from : until > from + maxWindow);
   return until > from && wasOpen;
 }
 
-/** What the registry knows of the claims of hosts: all by `keyOf`. */
+/** The claims of hosts in the registry. All keys are from `keyOf`. */
 interface HostClaims {
-  /** The last one of each since the plan was made, or its present one, whose window it has used. */
+  /** The last claim of each host since the plan was made, or its present claim, if it has used the window. */
   readonly claims: ReadonlyMap<string, Claimed>;
-  /** The last one of each whose window it has not used. */
+  /** The last claim of each host whose window it has not used. */
   readonly attempts: ReadonlyMap<string, Claimed>;
   /** Hosts that use the window of a lease now. */
   readonly running: ReadonlySet<string>;
@@ -165,7 +166,7 @@ async function claimsSince(
   const wanted = new Set(hosts.map(keyOf));
   const [claims, attempts] = [new Map<string, Claimed>(), new Map<string, Claimed>()];
   const running = new Set<string>();
-  // A host whose address is not known is known by its name.
+  // A host without a known address is identified by its name.
   const keysOf = (holder: HolderLabel | undefined): readonly string[] =>
     [holder?.ip ?? "", `host ${holder?.host}`].filter((key) => wanted.has(key));
   const note = (
@@ -182,7 +183,7 @@ async function claimsSince(
     note(hasUsed(record) ? claims : attempts, record.workerId, record.holder, record.claimedAt);
   }
   for (const { holder } of live.filter(hasUsed)) for (const key of keysOf(holder)) running.add(key);
-  // A host that is still missing may have had a number that another one has now. No window of a claim since then ended before this.
+  // A host that is still missing may have had a worker ID that another host has now. No window of a claim since the plan ended before this.
   const from = createdAt - info.maxClockSkew - 1;
   for (const { workerId, fence } of recent) {
     if (claims.size === wanted.size) break;
@@ -194,30 +195,30 @@ async function claimsSince(
   return { claims, attempts, running };
 }
 
-/** What a host's claims are found by. */
+/** The key of a host's claims. */
 function keyOf({ name, address }: Pick<Maker, "name" | "address">): string {
   return address ?? `host ${name}`;
 }
 
-/** What a maker is known by when its source is read again. */
+/** The key that identifies a maker when its source is read again. */
 function makerKey({ workerId, name }: Maker): string {
   return `${workerId} ${name}`;
 }
 
 export interface Finish {
   readonly status: MigrationStatus;
-  /** Pins to take back. */
+  /** Pins to remove. */
   readonly pins: readonly WorkerRecord[];
-  /** Pins that stay for good. */
+  /** Number of pins that stay for good. */
   readonly staying: number;
-  /** When they may be taken back, by the registry's clock, Unix ms. */
+  /** The time from which the pins may be removed, by the registry's clock, Unix ms. */
   readonly readyAt: number;
 }
 
 /**
- * The rest of the work when all hosts have moved. Pins go one window and the largest difference of clocks after the last host has
- * claimed, and not before times that are known to be used. With `force`, or where the source hands out worker IDs, a program may have
- * ended a moment ago: then the wait begins now.
+ * The rest of the work when all hosts have moved. Pins may be removed one window and `maxClockSkew` after the last claim of a host, and
+ * not before times that are known to be used. If the source hands out worker IDs, or with `force`, an old program may have ended a
+ * moment ago. Then the wait begins now.
  */
 export async function prepareFinish(request: MigrationRequest, window: number, force: boolean): Promise<Finish> {
   const { registry, plan, findings } = request;

@@ -3,15 +3,15 @@ import { grouped } from "../../id/notation.ts";
 import { isOfRemoved, isSealed } from "../../rule/era.ts";
 import type { Picture } from "./pool-watch.ts";
 
-/** Claims of one namespace that were refused lately. Times in Unix ms. */
+/** Recently refused claims of one namespace. Times in Unix ms. */
 export interface RefusedClaims {
   readonly count: number;
-  /** When counting began. */
+  /** Time at which the count began. */
   readonly since: number;
   readonly last: { readonly at: number; readonly code: ErrorCode; readonly message: string };
 }
 
-/** A problem for an operator. `fail`: claims are refused; `warn`: they may be soon, or a holder may lose its window. */
+/** A problem for an operator. `fail`: claims are refused. `warn`: claims may soon be refused, or a holder may lose its window. */
 export interface Alarm {
   readonly kind: "warn" | "fail";
   readonly title: string;
@@ -24,7 +24,7 @@ export interface Quarantine {
   readonly message: string;
 }
 
-/** What a daemon knows besides the picture. */
+/** Facts that a daemon knows in addition to the picture. */
 export interface ClaimReports {
   readonly refused?: RefusedClaims | undefined;
   readonly quarantine?: Quarantine | undefined;
@@ -33,7 +33,7 @@ export interface ClaimReports {
 /** The problems of a namespace, the worst first. */
 export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {}): readonly Alarm[] {
   const { quarantine = picture && quarantineOf(picture), refused } = known;
-  // What a quarantine refuses is told with it.
+  // The alarm about the quarantine covers the claims that it refused.
   const others = quarantine !== undefined && refused?.last.code === "QUARANTINE" ? undefined : refused;
   return [
     quarantine && quarantined(quarantine),
@@ -43,7 +43,7 @@ export function alarmsOf(picture: Picture | undefined, known: ClaimReports = {})
   ].filter((each) => each !== undefined);
 }
 
-/** The quarantine of the namespace, as far as its registry tells of it. */
+/** The quarantine of the namespace, if its registry reports one. */
 export function quarantineOf({ info, clock }: Picture): Quarantine | undefined {
   const { quarantineUntil: until = 0, quarantineEnd = until } = info;
   if (until <= clock) return undefined;
@@ -88,7 +88,7 @@ export function overdueIn({ overdue: { count, first }, counts }: Picture): Alarm
   return { kind: "warn", title, text };
 }
 
-/** To the second: the day, too, where it is read tomorrow. */
+/** A time to the second, with its day, because the text may be read on another day. */
 function time(ms: number): string {
   return `${timeText(ms).slice(0, 19).replace("T", " ")}Z`;
 }

@@ -4,13 +4,13 @@ import type { Picture } from "./pool-watch.ts";
 /** A change of a worker ID between two pictures of its pool. */
 export interface Change {
   readonly workerId: number;
-  /** `gone`: no longer live, in a pool of which only the live ones are known one by one. */
+  /** `gone`: no longer live, in a pool of which only live worker IDs are known one by one. */
   readonly what: "claimed" | "given back" | "ended" | "expired" | "gone" | "pinned" | "unpinned";
-  /** The present holder, or the one that was. */
+  /** The present holder, or the last one. */
   readonly holder?: HolderLabel | undefined;
 }
 
-/** The changes from one picture of a pool to the next; none in a large pool while not all live worker IDs are known. */
+/** The changes from one picture of a pool to the next. Empty in a large pool while not all live worker IDs are known. */
 export function changes(before: Picture, after: Picture): readonly Change[] {
   const [old, now] = [recordsOf(before), recordsOf(after)];
   if (old === undefined || now === undefined) return [];

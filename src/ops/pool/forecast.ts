@@ -2,34 +2,34 @@ import type { Layout } from "../../id/layout.ts";
 import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 import { counted, timeText } from "../../id/errors.ts";
 
-/** How the use of a pool grew, and when that fills it. Times in Unix ms. */
+/** The growth of a pool's use, and the time at which it fills the pool. Times in Unix ms. */
 export interface PoolForecast {
-  /** The time that is compared with now. */
+  /** The past time that is compared with now. */
   readonly since: number;
-  /** Worker IDs whose window held that time, and those whose window holds the present. */
+  /** Number of worker IDs whose window held that time, and whose window holds the present time. */
   readonly before: number;
   readonly now: number;
-  /** When no worker ID is left, if it goes on like that; undefined where it does not grow. */
+  /** Time at which no worker ID is left at this growth. Undefined without growth. */
   readonly fullAt: number | undefined;
 }
 
 const hour = 3_600_000;
 const day = 24 * hour;
 const year = 365.25 * day;
-/** How long before a layout's end an operator is warned. */
+/** Operators are warned this long before a layout's end, ms. */
 const notice = 2 * year;
-/** The spans to compare with; the longest that history covers counts. A week has a weekend, and four weeks hide a deploy. */
+/** Spans to compare over, ms. The longest span that history covers is used. A week has a weekend, and four weeks hide a deploy. */
 const spans = [28 * day, 7 * day, day];
-/** Worker IDs of which history is asked; what they tell is taken for all of their kind. */
+/** Size of the sample of worker IDs whose history is read. The result counts for all of them. */
 const sampled = 64;
-/** Questions to history at once. */
+/** Reads of history at once. */
 const lanes = 8;
-/** A forecast for a time later than this is none. */
+/** A later end is not forecast, ms from now. */
 const horizon = 10 * year;
 
 /**
- * Counts the worker IDs whose window held a past time. A record shows only its present or last claim: worker IDs that were claimed
- * since are looked up in history, or a sample of them.
+ * Counts the worker IDs whose window held a past time. A record shows only its present or last claim. So worker IDs that were claimed
+ * since that time, or a sample of them, are looked up in history.
  */
 class UseAt {
   readonly at: number;
@@ -48,7 +48,7 @@ class UseAt {
       if (until > this.at) this.#certain++;
       return;
     }
-    // Every stride-th one: spread over all of them at any number.
+    // Take every stride-th worker ID, so that the sample is spread over all of them.
     if (this.#claimedSince++ % this.#stride === 0) this.#sample.push(workerId);
     if (this.#sample.length <= 2 * sampled) return;
     this.#sample = this.#sample.filter((_, i) => i % 2 === 0);
@@ -73,7 +73,7 @@ class UseAt {
   }
 }
 
-/** Follows how the use of a pool grows, from its records and the registry's own history: it knows without having watched. */
+/** Computes the growth of a pool's use from its records and the registry's history. It needs no observation over time. */
 export class Growth {
   readonly #now: number;
   readonly #past: readonly UseAt[];
@@ -85,14 +85,14 @@ export class Growth {
     this.#past = spans.map((span) => new UseAt(now - span));
   }
 
-  /** Every record of the pool, once. */
+  /** Adds a record. The caller adds every record of the pool once. */
   add(record: WorkerRecord): void {
     if (record.claimedAt !== undefined && record.until > this.#now) this.#used++;
     for (const past of this.#past) past.add(record);
   }
 
   /**
-   * Undefined where nothing was in use a day ago. Rejects as the registry does.
+   * Undefined if nothing was in use a day ago. Rejects as the registry does.
    * @param left worker IDs that can be claimed now, or were never used.
    */
   async forecast(registry: Registry, namespace: string, left: number): Promise<PoolForecast | undefined> {
@@ -108,7 +108,7 @@ export class Growth {
   }
 }
 
-/** A forecast in a sentence. @param now the registry's clock, Unix ms. */
+/** A forecast as a sentence. @param now the registry's clock, Unix ms. */
 export function forecastText(forecast: PoolForecast | undefined, now: number): string {
   if (forecast === undefined) return "No forecast: nothing was in use here a day ago.";
   const { since, before, now: used, fullAt } = forecast;
@@ -119,7 +119,7 @@ export function forecastText(forecast: PoolForecast | undefined, now: number): s
   return `Full in about ${roughly(fullAt - now)}, on ${timeText(fullAt).slice(0, 10)}, at the present growth: ${then}.`;
 }
 
-/** The same in a few words; undefined where there is none. */
+/** A forecast in a few words. Undefined without a forecast. */
 export function briefForecast(forecast: PoolForecast | undefined, now: number): string | undefined {
   if (forecast === undefined) return undefined;
   const { fullAt } = forecast;
@@ -155,7 +155,7 @@ const units = [
   ["minute", 60_000],
 ] as const;
 
-/** A span in its largest unit of which there are two or more. */
+/** A span in the largest unit of which it has at least two. */
 function roughly(ms: number): string {
   const [name, unit] = units.find(([, unit]) => ms >= 2 * unit) ?? ["minute", 60_000];
   const count = Math.max(1, Math.round(ms / unit));

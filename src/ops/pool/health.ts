@@ -5,19 +5,19 @@ import { type ClaimReports, quarantineOf } from "./alarms.ts";
 import { briefForecast, layoutEnd } from "./forecast.ts";
 import type { Look, Picture } from "./pool-watch.ts";
 
-/** One thing that an operator looks at first. `fail`: nothing is granted, or it went wrong already; `warn`: it may go wrong soon. */
+/** A fact that an operator looks at first. `fail`: the registry grants nothing, or a failure has happened. `warn`: one may happen soon. */
 export interface HealthFact {
   readonly kind: "ok" | "warn" | "fail";
   readonly name: string;
   readonly text: string;
-  /** The end of a span that is counted down behind the text, Unix ms. */
+  /** End of a countdown after the text, Unix ms. */
   readonly until?: number | undefined;
 }
 
-/** How soon a pool that fills up is worth a warning, ms. */
+/** Operators are warned this long before a pool is full, ms. */
 const notice = 28 * 24 * 3_600_000;
 
-/** How a namespace is: the same facts in the same order at any time; clock and layout only where something is wrong with them. */
+/** The health of a namespace. It always has the same facts in the same order. Clock and layout appear only with a problem. */
 export function healthOf(
   picture: Picture,
   { problem, refused, quarantine }: Pick<Look, "problem"> & ClaimReports,
@@ -33,7 +33,7 @@ export function healthOf(
   ].filter((fact) => fact !== undefined);
 }
 
-/** The worst of them. */
+/** The worst kind of the facts. */
 export function worstOf(facts: readonly HealthFact[]): HealthFact["kind"] {
   return (["fail", "warn"] as const).find((kind) => facts.some((fact) => fact.kind === kind)) ?? "ok";
 }
@@ -80,7 +80,7 @@ function overdueFact({ overdue: { count }, counts }: Picture): HealthFact {
 }
 
 function clockFact({ offset, latency, info }: Picture): HealthFact | undefined {
-  // It may have passed on the way.
+  // The measured offset has an error of up to half of the latency.
   if (Math.abs(offset) - Math.ceil(latency / 2) <= info.maxClockSkew) return undefined;
   return {
     kind: "fail",

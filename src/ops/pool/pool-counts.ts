@@ -1,10 +1,10 @@
 import type { PoolBounds } from "../../id/pool-bounds.ts";
 import type { WorkerRecord, WorkerState } from "../../rule/registry.ts";
 
-/** The state of a worker ID; `unused`: it was never claimed. */
+/** The state of a worker ID. `unused`: it was never claimed. */
 export type PoolState = WorkerState | "unused";
 
-/** How many worker IDs are in each state. They add up to the pool. */
+/** The number of worker IDs in each state. The sum is the size of the pool. */
 export type PoolCounts = Readonly<Record<PoolState, number>>;
 
 /** States of worker IDs that a claim cannot get. */
@@ -20,7 +20,7 @@ export function countRecord(counts: Record<PoolState, number>, { state }: Worker
   counts.unused--;
 }
 
-/** With less than this part of its window left, a holder is late: a renewal is due after a third. */
+/** A holder with less than this part of its window left is late, because a renewal is due after the first third. */
 const late = 1 / 3;
 
 /** Whether the renewal of a live holder is overdue. `clock`: the registry's, Unix ms. */
@@ -38,7 +38,7 @@ export function sumOf(all: readonly PoolCounts[]): PoolCounts {
   return sum;
 }
 
-/** The state that stands for several worker IDs: the most frequent one of those that are taken; else `free`, else `unused`. */
+/** The state that stands for several worker IDs: the most frequent taken state, or else `free`, or else `unused`. */
 export function mainState(counts: PoolCounts): PoolState {
   const most = takenStates.reduce<PoolState>((most, state) => (counts[state] > counts[most] ? state : most), "live");
   if (counts[most] > 0) return most;

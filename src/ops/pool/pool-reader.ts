@@ -5,7 +5,7 @@ import type { Registry, WorkerRecord } from "../../rule/registry.ts";
 
 const pageSize = 1000;
 
-/** The worker IDs of a layout that lie within `bounds`. Default: all of the layout. */
+/** The worker IDs of a layout within `bounds`. Default: all of the layout. */
 export function poolWithin(layout: Layout, { first, last }: PoolBounds = layout.pool): PoolBounds {
   return { first, last: Math.min(last, layout.pool.last) };
 }
@@ -29,13 +29,13 @@ export class PoolReader {
     return this.#isDone;
   }
 
-  /** Reads the next page: up to 1000 records. Rejects as the registry does; the same page is then read again. */
+  /** Reads the next page, up to 1000 records. Rejects as the registry does. Then the next call reads the same page again. */
   async page(): Promise<readonly WorkerRecord[]> {
     const { last } = this.#pool;
     const page = await this.#registry.workers(this.#namespace, { after: this.#after, limit: pageSize });
     this.#after = page.at(-1)?.workerId ?? last;
     this.#isDone = page.length < pageSize || this.#after >= last;
-    // Some registries answer at once: a long read has to let other work run in between.
+    // Some registries answer at once. A long read must let other work run between pages.
     await turn();
     return page.filter(({ workerId }) => workerId <= last);
   }

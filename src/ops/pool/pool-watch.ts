@@ -9,35 +9,35 @@ import { SharedLook } from "../shared-look.ts";
 import { allUnused, countRecord, isOverdue, type PoolCounts, type PoolState, sumOf } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
 
-/** Worker IDs `first` to `last` of a pool: one where it has no more than the picture has cells. */
+/** Worker IDs `first` to `last` of a pool. A cell of a small pool has one worker ID. */
 export interface Cell extends PoolBounds {
   readonly counts: PoolCounts;
-  /** The record of the only worker ID of the cell, without recents; absent where it was never used or pinned. */
+  /** The record of the only worker ID of the cell, without recents. Undefined if it was never used or pinned, or the cell has several. */
   readonly record?: WorkerRecord | undefined;
 }
 
-/** How a pool looks. Times in Unix ms. */
+/** A picture of a pool. Times in Unix ms. */
 export interface Picture {
   readonly namespace: string;
   readonly info: NamespaceInfo;
   readonly layout: Layout;
   readonly pool: PoolBounds;
-  /** Worker IDs of a cell: 1 in a pool of 1024 or less. */
+  /** Number of worker IDs of a cell. It is 1 in a pool of 1024 or less. */
   readonly cellSize: number;
-  /** In ascending order, all of the same size but the last one, as far as the pool was read. */
+  /** The cells in ascending order, as far as the pool was read. All have the same size, except that the last may be smaller. */
   readonly cells: readonly Cell[];
   readonly counts: PoolCounts;
-  /** Live worker IDs in ascending order, the first 1000 of them; without recents. */
+  /** The first 1000 live worker IDs in ascending order, without recents. */
   readonly holders: readonly WorkerRecord[];
-  /** Live worker IDs with less than a third of their window left: their holders are late with a renewal. `first`: ends first. */
+  /** Live worker IDs with less than a third of their window left. Their holders are late with a renewal. `first`: its window ends first. */
   readonly overdue: { readonly count: number; readonly first: WorkerRecord | undefined };
-  /** When the first of those that rest comes free. */
+  /** Time at which the first resting worker ID becomes free. */
   readonly freeAt: number | undefined;
-  /** Which part of the pool was read at least once, 0 to 1: a large one takes several looks. */
+  /** The part of the pool that was read at least once, 0 to 1. A large pool takes several looks. */
   readonly read: number;
   /** The registry's clock at this look. */
   readonly clock: number;
-  /** This machine's clock less the registry's, ms. */
+  /** This machine's clock minus the registry's, ms. */
   readonly offset: number;
   /** How long the registry took to answer, ms. */
   readonly latency: number;
@@ -46,7 +46,7 @@ export interface Picture {
 }
 
 export interface Look {
-  /** As last seen; undefined while there is nothing: the namespace does not exist, or the registry never answered. */
+  /** The last picture. Undefined if the namespace does not exist, or the registry has never answered. */
   readonly picture: Picture | undefined;
   /** Why the picture is outdated. */
   readonly problem: SnowleaseError | undefined;
@@ -61,7 +61,7 @@ interface PoolReading extends Pick<Picture, "info" | "layout" | "pool" | "cellSi
   freeAt: number | undefined;
   /** The registry's clock at the last look. */
   clock: number;
-  /** The cell that is being counted. */
+  /** The cell whose count is in progress. */
   open: OpenCell;
 }
 
@@ -70,19 +70,19 @@ interface OpenCell extends Cell {
   record: WorkerRecord | undefined;
 }
 
-/** Worker IDs of the largest pool in which each has a cell of its own. */
+/** Size of the largest pool in which each worker ID has its own cell. */
 const mostSingle = 1024;
-/** Cells of a larger pool: each says more, and the page of all of them is to stay small. */
+/** Most cells of a larger pool. Each of them has a longer label, and the page must stay small. */
 const mostCells = 512;
 const mostHolders = 1000;
-/** A look ends after so many pages, or so many ms: a pool of 1024 takes two pages, a pool of millions many looks. */
+/** A look ends after this many pages or ms. A pool of 1024 takes two pages, a pool of millions many looks. */
 const pagesALook = 32;
 const timeALook = 100;
-/** How long the registry may take before a look goes without it, ms. */
+/** How long a caller waits for the registry before it gets the last picture, ms. */
 const patience = 3000;
 /** Shortest time between two looks at the registry, ms. */
 const interval = 900;
-/** How often the forecast is made anew, ms: it is about days. */
+/** Time between two forecasts, ms. It is long, because a forecast is about days. */
 const forecastInterval = 600_000;
 
 /** Watches the pool of one namespace. A look reads a part of it, so that it is quick. */
@@ -94,13 +94,13 @@ export class PoolWatch {
   readonly #shared: SharedLook;
   #reading: PoolReading | undefined;
   #cells: Cell[] = [];
-  /** The last time through the whole pool. */
+  /** The last complete reading of the pool. */
   #last: PoolReading | undefined;
   #forecast: PoolForecast | undefined;
   #forecastAt = -Infinity;
   #look: Look = { picture: undefined, problem: undefined };
 
-  /** @param bounds the worker IDs to show. Default: all of the namespace's layout. */
+  /** @param bounds the worker IDs to show. Default: all worker IDs of the namespace's layout. */
   constructor(registry: Registry, namespace: string, clock: Clock, bounds?: PoolBounds) {
     this.#registry = registry;
     this.#namespace = namespace;
@@ -109,14 +109,14 @@ export class PoolWatch {
     this.#shared = new SharedLook({ clock, interval, patience }, () => this.#ask());
   }
 
-  /** Looks for 3 s at most. Never rejects: the answer holds the error and what was last seen. */
+  /** Looks for at most 3 s. Never rejects. After an error, the result has the error and the last picture. */
   async look(): Promise<Look> {
     if (await this.#shared.wait()) return this.#look;
     const what = `The registry did not answer within ${patience} ms; this is what was last seen of it.`;
     return { ...this.#look, problem: new SnowleaseError("REGISTRY_UNAVAILABLE", what) };
   }
 
-  /** Looks until the whole pool was read, however long that takes. Never rejects. */
+  /** Looks until the whole pool is read, however long that takes. Never rejects. */
   async lookThrough(): Promise<Look> {
     let look = await this.#ask();
     while (look.problem === undefined && look.picture !== undefined && look.picture.read < 1) look = await this.#ask();
@@ -190,7 +190,7 @@ export class PoolWatch {
     };
   }
 
-  /** Reads on, to the end of the pool or of what one look may take. */
+  /** Reads more of the pool, up to its end or to the limits of one look. */
   async #goOn(reading: PoolReading): Promise<PoolReading> {
     const { reader, growth } = reading;
     const deadline = monotonic(this.#clock) + timeALook;
@@ -216,7 +216,7 @@ export class PoolWatch {
     reading.overdue = { count: count + 1, first: first.until <= record.until ? first : record };
   }
 
-  /** Puts the cell that was counted in its place, and opens the next one. */
+  /** Stores the finished cell, and opens the next one. */
   #close(reading: PoolReading): void {
     const { pool, cellSize, open } = reading;
     this.#cells[(open.first - pool.first) / cellSize] = open;
@@ -229,7 +229,7 @@ export class PoolWatch {
     this.#reading = undefined;
     if (monotonic(this.#clock) - this.#forecastAt < forecastInterval) return;
     const { free, unused } = sumOf(this.#cells.map(({ counts }) => counts));
-    // A picture without a forecast is worth showing.
+    // A picture is useful even without a forecast.
     this.#forecast = await reading.growth
       .forecast(this.#registry, this.#namespace, free + unused)
       .catch(() => undefined);

@@ -5,7 +5,7 @@ import type { Registry } from "../../rule/registry.ts";
 import { allUnused, countRecord, isOverdue, type PoolCounts } from "./pool-counts.ts";
 import { PoolReader, poolWithin } from "./pool-reader.ts";
 
-/** What was last counted in a namespace. */
+/** The last count of a namespace. */
 export interface Surveyed {
   readonly layout: Layout;
   readonly counts: PoolCounts;
@@ -13,21 +13,21 @@ export interface Surveyed {
   readonly overdue: number;
 }
 
-/** A count that is under way. */
+/** A count in progress. */
 interface PoolCount extends Surveyed {
   readonly reader: PoolReader;
   readonly counts: ReturnType<typeof allUnused>;
   overdue: number;
 }
 
-/** What one step may list: a pool of 1024 takes two pages, one of 22 bits several hundred steps. */
+/** How many pages one step may read. A pool of 1024 takes two pages, and a pool of 22 bits several hundred steps. */
 const pagesPerStep = 8;
 /** The least pause after a step in the background, ms. */
 const leastPause = 20;
-/** How long after a step it goes on without another one, ms. */
+/** How long the survey goes on after a step without another step, ms. */
 const mostBehind = 120_000;
 
-/** Counts the pools of namespaces, a few pages in each step: a pool's counts are those of its last complete reading. */
+/** Counts the pools of namespaces, a few pages in each step. The counts of a pool are from its last complete reading. */
 export class Survey {
   readonly #registry: Registry;
   readonly #now: () => number;
@@ -37,10 +37,10 @@ export class Survey {
   /** Each step begins with another namespace, so that a large pool does not delay the others. */
   #turn = 0;
   #goesOn = false;
-  /** The end of the steps that were asked for. */
+  /** Resolves after all requested steps. */
   #steps: Promise<void> = Promise.resolve();
 
-  /** `now`: the registry's clock, Unix ms. `pool`: the worker IDs to count. Default: all of a namespace's layout. */
+  /** `now`: the registry's clock, Unix ms. `pool`: the worker IDs to count. Default: all worker IDs of a namespace's layout. */
   constructor(registry: Registry, now: () => number, pool?: PoolBounds) {
     this.#registry = registry;
     this.#now = now;
@@ -52,7 +52,7 @@ export class Survey {
     return this.#found;
   }
 
-  /** Goes on counting, each namespace to its end, and 8 pages in all at most. Rejects as the registry does. */
+  /** Continues to count, each namespace to its end, but at most 8 pages in all. Rejects as the registry does. */
   step(namespaces: readonly string[]): Promise<void> {
     // Two steps at once would read a page twice, and count it twice.
     const step = this.#steps.then(() => this.#step(namespaces));
@@ -75,8 +75,8 @@ export class Survey {
   }
 
   /**
-   * Counts what steps began to its end, a fifth of the time, for 2 minutes at most: by steps alone, pools of millions would take an
-   * hour. Never rejects; the next step asks a registry again that does not answer.
+   * Finishes counts that steps began. It works a fifth of the time, for at most 2 minutes. By steps alone, pools of millions would take
+   * an hour. Never rejects. If the registry does not answer, the next step tries again.
    */
   async goOn(clock: Clock): Promise<void> {
     if (this.#goesOn) return;
@@ -90,7 +90,7 @@ export class Survey {
         await clock.sleep(pause, { keepAlive: false });
       }
     } catch {
-      // What was counted stays.
+      // Keep the present counts.
     } finally {
       this.#goesOn = false;
     }

@@ -4,14 +4,14 @@ import { type SourceContents, type Maker, quoted, type Reach, type SourceRequest
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
-/** CosId reassigns machine IDs by time alone: the earlier holder may still use its ID. */
+/** CosId reassigns machine IDs only by time, so the earlier holder may still use its ID. */
 const takesOver = "a holder that CosId gave up may still use the number";
 const why = "given out by CosId";
 
-/** CosId hands out released machine IDs first, then the counter's, then expired ones. */
+/** CosId hands out released machine IDs first, then new ones of its counter, then expired ones. */
 const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
-/** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`; `:revert`: given back; `:adder`: the highest that was ever given out. */
+/** `cosid:{ns}:itc_idx`: instance -> `id|lastMs`. `:revert`: released machine IDs. `:adder`: the highest that was ever handed out. */
 export function readCosidRedis(request: SourceRequest): Promise<SourceContents> {
   return readRedis(request, async (source) => {
     const namespace = await namespaceIn(source, request.address.parameters["namespace"]);
@@ -32,7 +32,7 @@ export function readCosidRedis(request: SourceRequest): Promise<SourceContents> 
       remarks.push(`${prefix}itc_idx has ${quoted(state)} for ${quoted(instance)} and not id|lastMs: left out.`);
       return [];
     });
-    // Before its first machine ID the counter is -1.
+    // The counter is -1 before its first machine ID.
     const given = textOf(adder) === "-1" ? -1 : wholeNumber(textOf(adder) ?? "");
     if (given === undefined) remarks.push(`${prefix}adder is no number: only what is in itc_idx and revert is known.`);
     const reverted = pairs(textsOf(revert)).flatMap(([id]) => wholeNumber(id) ?? []);
@@ -41,12 +41,12 @@ export function readCosidRedis(request: SourceRequest): Promise<SourceContents> 
   });
 }
 
-/** The namespace with its braces, which are part of the key: the named one, or else the only one. */
+/** The named namespace, or else the only one, with its braces, which are part of the key. */
 async function namespaceIn({ scan }: RedisSource, named: string | undefined): Promise<string | undefined> {
   if (named !== undefined) return `{${named.replace(/^\{|\}$/g, "")}}`;
   const found = new Set<string>();
   for await (const keys of scan("cosid:{*}:*")) {
-    // A namespace without running instances has no index.
+    // A namespace without running instances has no `itc_idx`.
     for (const key of keys) {
       const [, name] = /^cosid:(\{.*\}):(?:itc_idx|adder|revert)$/s.exec(key) ?? [];
       if (name !== undefined) found.add(name);
@@ -56,7 +56,7 @@ async function namespaceIn({ scan }: RedisSource, named: string | undefined): Pr
   return [...found][0];
 }
 
-/** `cosid_machine`: a row a machine ID. Without an instance it was given back. */
+/** `cosid_machine`: one row for each machine ID. A row without an instance is released. */
 export async function readCosidSql(request: SourceRequest): Promise<SourceContents> {
   const select = "SELECT namespace AS name, machine_id, instance_id FROM cosid_machine ORDER BY machine_id";
   const rows = await readSql(request, select, "table cosid_machine");
@@ -79,7 +79,7 @@ export async function readCosidSql(request: SourceRequest): Promise<SourceConten
   return { makers, retired, reach: reachOf(request), takesOver, remarks };
 }
 
-/** An instance is an address or a host's name with a port, or any text from its configuration. */
+/** An instance is an address or a host name, with a port, or any text from its configuration. */
 function makerOf(instance: string, workerId: number): Maker {
   return { workerId, name: instance, address: plainAddress(instance.replace(/:\d+$/, "").replace(/^\[|\]$/g, "")) };
 }

@@ -5,8 +5,8 @@ import { grouped } from "../plan.ts";
 import type { SourceContents, Maker, RetiredRange } from "../source.ts";
 
 /**
- * Hosts that take the last bits of their address. Of an IPv6 address Java's westid takes those of the first 4 bytes: both numbers may
- * be in use, so no host gets that one.
+ * Hosts that take the last bits of their address. Of an IPv6 address, Java's westid takes the last bits of the first 4 bytes. Both worker
+ * IDs may be in use, so no host gets that one.
  */
 export function hostFindings(hosts: readonly Host[], layout: Layout): SourceContents {
   const makers: Maker[] = [];
@@ -40,7 +40,7 @@ export function hostFindings(hosts: readonly Host[], layout: Layout): SourceCont
   return { makers, retired: [...retired.values()], reach: { next: "none", highest: -1 }, takesOver: true, remarks };
 }
 
-/** Addresses for people: the first, and how many more. */
+/** Addresses for people: the first one, and the number of others. */
 function firstOf([first, ...others]: readonly string[], what: string): string {
   return others.length === 0 ? `${first}` : `${first} and ${others.length} more ${what}`;
 }

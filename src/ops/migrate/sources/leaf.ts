@@ -5,14 +5,14 @@ import { readZooKeeperSettings } from "../../../registries/zookeeper/settings.ts
 import { plainAddress } from "../addresses.ts";
 import type { SourceContents, Maker, Reach, SourceRequest } from "../source.ts";
 
-/** How long a Leaf may have used its number since it last said so, ms: it does every 3 s. */
+/** How long a Leaf may have used its worker ID after its last report, ms. It reports every 3 s. */
 const lag = 3000;
-/** Nodes that are read at once. */
+/** How many nodes are read at once. */
 const batch = 100;
 
 /**
- * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the number. The first Leaf uses 0 whatever its node says, so 0 names
- * no host.
+ * `/snowflake/NAME/forever/{ip}:{port}-{sequence}`: the sequence is the worker ID. The first Leaf always uses 0, even if its node has
+ * another sequence. So 0 identifies no host.
  */
 export async function readLeaf({ address, numbers, operationTimeout }: SourceRequest): Promise<SourceContents> {
   const settings = readZooKeeperSettings(address);
@@ -53,7 +53,7 @@ export async function readLeaf({ address, numbers, operationTimeout }: SourceReq
   }
 }
 
-/** Where the nodes of the name lie that was given, or of the only one. */
+/** The folder of the nodes for the given name, or for the only name. */
 async function folderIn(
   root: string,
   given: string | undefined,
@@ -66,7 +66,7 @@ async function folderIn(
   );
 }
 
-/** What a node says: `{"ip":…,"port":…,"timestamp":…}`. */
+/** The timestamp in a node's data: `{"ip":…,"port":…,"timestamp":…}`. */
 function timestampOf(data: Uint8Array | undefined): number | undefined {
   try {
     const { timestamp } = JSON.parse(new TextDecoder().decode(data)) as { readonly timestamp?: unknown };

@@ -1,4 +1,4 @@
-/** What a record of ours in Redis says of its holder; undefined where it has none, or has given the number back. */
+/** The holder in one of Snowlease's records in Redis. Undefined if there is none, or the holder has released the worker ID. */
 export function holderIn(
   packed: Uint8Array,
 ): { readonly pid: string; readonly ip: string; readonly host: string } | undefined {
@@ -8,7 +8,7 @@ export function holderIn(
   return { pid, ip, host };
 }
 
-/** The texts and truths of a record, as the scripts pack it: MessagePack, a map of names and plain values. */
+/** The texts and booleans of a record. The scripts pack it as MessagePack, a map of names and plain values. */
 function fieldsIn(packed: Uint8Array): Readonly<Record<string, unknown>> {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
   let at = 0;
@@ -29,7 +29,7 @@ function fieldsIn(packed: Uint8Array): Readonly<Record<string, unknown>> {
     if (kind >= 0xa0 && kind <= 0xbf) return text(kind & 31);
     if (kind >= 0xd9 && kind <= 0xdb) return text(sized(2 ** (kind - 0xd9)));
     if (kind === 0xc2 || kind === 0xc3) return kind === 0xc3;
-    // Numbers: those in one byte, and those of 4 or 8, or of 1 to 8, behind it.
+    // Skip numbers. A number is in the type byte itself, or in 4 or 8 bytes (floats) or 1 to 8 bytes (integers) after it.
     if (kind === 0xca || kind === 0xcb) take(kind === 0xca ? 4 : 8);
     else if (kind >= 0xcc && kind <= 0xd3) take(2 ** ((kind - 0xcc) % 4));
     return undefined;

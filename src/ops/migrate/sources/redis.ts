@@ -3,13 +3,13 @@ import type { IoredisClient, RedisCommand, RedisReply } from "../../../registrie
 import { isReply, replyError, silentError } from "../../../registries/redis/errors.ts";
 import type { SourceRequest } from "../source.ts";
 
-/** A Redis that is only read. */
+/** Read access to a Redis. */
 export interface RedisSource {
-  /** For messages. */
+  /** The URL for messages. */
   readonly where: string;
-  /** Sends commands at once; undefined for a key of another type. */
+  /** Sends commands at once. The reply is undefined for a key of another type. */
   ask(...commands: readonly RedisCommand[]): Promise<readonly (RedisReply | undefined)[]>;
-  /** The keys that match, a page at a time; of a cluster, those of all its primaries. One may come twice. */
+  /** The keys that match, one page at a time. In a cluster, the keys of all primaries. A key may occur twice. */
   scan(match: string): AsyncIterable<readonly string[]>;
 }
 
@@ -30,7 +30,7 @@ export async function readRedis<Result>(
   };
   async function* scan(match: string): AsyncGenerator<readonly string[]> {
     const client = connection.cluster ? await connection.client(connection.deadline()) : undefined;
-    // Each node of a cluster knows its own keys alone.
+    // Each node of a cluster knows only its own keys.
     for (const node of (client?.nodes?.("master") ?? [undefined]) as readonly (typeof client)[]) {
       let cursor = "0";
       do {
@@ -50,7 +50,7 @@ export async function readRedis<Result>(
   }
 }
 
-/** What one node of a cluster answers. */
+/** The reply of one node of a cluster. */
 async function nodeReply(
   node: IoredisClient,
   command: RedisCommand,
@@ -66,12 +66,12 @@ async function nodeReply(
   }
 }
 
-/** Text of a reply that is one. */
+/** The text of a reply. Undefined for a reply of another type. */
 export function textOf(reply: RedisReply | undefined): string | undefined {
   return reply instanceof Uint8Array ? new TextDecoder().decode(reply) : undefined;
 }
 
-/** Texts of a reply that is a list. */
+/** The texts of a list reply. */
 export function textsOf(reply: RedisReply | undefined): readonly string[] {
   return Array.isArray(reply) ? (reply as readonly RedisReply[]).map((each) => textOf(each) ?? "") : [];
 }

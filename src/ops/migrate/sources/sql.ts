@@ -3,7 +3,7 @@ import type { SqlRow } from "../../../registries/sql/dialect.ts";
 import { openDatabase } from "../../../registries/sql/database.ts";
 import type { SourceRequest } from "../source.ts";
 
-/** Reads a database by one SELECT. `what` it reads, for messages. */
+/** Reads a database by one SELECT. `what`: what the SELECT reads, for messages. */
 export async function readSql(
   { address, operationTimeout }: SourceRequest,
   select: string,
@@ -25,7 +25,7 @@ export async function readSql(
   }
 }
 
-/** A column as text; undefined where there is nothing. */
+/** A column as text. Undefined if it is empty. */
 export function column(row: SqlRow, name: string): string | undefined {
   const value = row[name];
   if (value === null || value === undefined) return undefined;

@@ -4,8 +4,8 @@ import { type SourceContents, type Maker, quoted, type SourceRequest, wholeNumbe
 import { column, readSql } from "./sql.ts";
 
 /**
- * The last ID that a database's counter gave out, as `last_id`: rows may have been deleted, and a start that failed has used one up.
- * No row where the table has none.
+ * Queries for the last ID that a database's counter gave out, as `last_id`. The rows do not show it, because rows may have been deleted
+ * and a failed start uses up an ID. The result has no row if the table has no counter.
  */
 const counters: Readonly<Record<string, string>> = {
   mysql: "SHOW CREATE TABLE WORKER_NODE",
@@ -18,14 +18,14 @@ const counters: Readonly<Record<string, string>> = {
     " ON s.sequence_owner = c.owner AND s.sequence_name = c.sequence_name WHERE c.table_name = 'WORKER_NODE'",
 };
 
-/** PostgreSQL notes up to so many IDs of a sequence at once: after a crash it goes on behind them. */
+/** PostgreSQL notes up to this many IDs of a sequence in advance. After a crash, it continues after them. */
 const notedAhead = 32;
 
-/** The last ID that the counter gave out; undefined where there is none that can be found. */
+/** The last ID that the counter gave out. Undefined if no counter is visible. */
 async function counted(request: SourceRequest): Promise<number | undefined> {
   const { kind, redacted } = request.address;
   const [row] = await readSql(request, counters[kind] ?? "", "counter of WORKER_NODE").catch((error: unknown) => {
-    // A server without the views of Oracle 12 has no such columns.
+    // Servers older than Oracle 12 have no such columns.
     if (isSnowleaseError(error, "NOT_FOUND")) return [];
     throw error;
   });
@@ -37,14 +37,14 @@ async function counted(request: SourceRequest): Promise<number | undefined> {
     );
   }
   if (kind !== "mysql") return wholeNumber(column(row, "last_id") ?? "");
-  // Absent while no row was ever inserted.
+  // AUTO_INCREMENT is missing until the first row is inserted.
   const text = column(row, "Create Table");
   return text === undefined ? undefined : Number(/\bAUTO_INCREMENT=(\d+)/.exec(text)?.[1] ?? 1) - 1;
 }
 
 /**
- * `WORKER_NODE`: a row a start, whose ID is the number. Each start takes a new one; all that were ever given out are burnt, and for good:
- * a cached generator may run ahead of the clock. A host is where the newest of its rows says.
+ * `WORKER_NODE`: one row for each start. The ID of the row is the worker ID. Each start takes a new one. All worker IDs that were ever
+ * handed out are burnt for good, because a cached generator may run ahead of the clock. The newest row of a host counts.
  */
 export async function readUidGenerator(request: SourceRequest): Promise<SourceContents> {
   const select =

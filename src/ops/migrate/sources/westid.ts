@@ -12,13 +12,13 @@ import { holderIn } from "./packed.ts";
 import { readRedis, type RedisSource, textOf, textsOf } from "./redis.ts";
 import { column, readSql } from "./sql.ts";
 
-/** Entries of a list that are read at once. */
+/** How many entries of a list are read at once. */
 const page = 1000;
-/** A start takes the lowest free worker ID, also a released one. */
+/** A program takes the lowest free worker ID at its start, even a released one. */
 const takesOver = "westid gives it to the next program that starts";
 const reachOf = ({ numbers }: SourceRequest): Reach => ({ next: "any", highest: numbers - 1 });
 
-/** The entries of a westid fleet. A number and an address make one entry, also where both occur several times. */
+/** The entries of a westid fleet. Each pair of worker ID and address makes one entry, even if it occurs several times. */
 class Entries {
   readonly #makers = new Map<string, Maker>();
   readonly #retired = new Map<number, RetiredRange>();
@@ -49,8 +49,8 @@ class Entries {
 }
 
 /**
- * Why an address that westid noted does not identify a host. westid takes the first IPv4 address that is no loopback, which may be that
- * of a bridge; without one, the address of the host's name, and of an IPv6 address the first 4 bytes.
+ * Why an address that westid noted does not identify a host. westid takes the first IPv4 address that is not a loopback. It may be the
+ * address of a bridge. Without one, westid takes the address of the host's name, and of an IPv6 address only the first 4 bytes.
  */
 function whyUnknown(ip: string): string | undefined {
   const first = Number(ip.split(".")[0]);
@@ -61,8 +61,8 @@ function whyUnknown(ip: string): string | undefined {
 
 /**
  * `workerId:use:N` = `{pid}x{ip}x{hostname}`: N is taken, until a program on that host finds that the process is gone.
- * `workerId:pid:{ip}` = list of `{pid}x{N}`: a program at that address takes a number that stands there for a process which is gone,
- * whether its `use` key is there or another program has it. What our own leases left there is no program's.
+ * `workerId:pid:{ip}` = list of `{pid}x{N}`: if the process of an entry is gone, a program at that address takes its worker ID, even
+ * if the `use` key is missing or another program has it. Entries of Snowlease's own leases are ignored.
  */
 export function readWestidRedis(request: SourceRequest): Promise<SourceContents> {
   return readRedis(request, async (source) => {
@@ -86,7 +86,7 @@ async function readUses({ ask }: RedisSource, entries: Entries, keys: readonly s
   );
   for (const [i, key] of keys.entries()) {
     const [reply, packed] = [replies[2 * i], replies[2 * i + 1]];
-    // It went since it was found.
+    // The key disappeared after the scan.
     if (reply === null) continue;
     const [workerId, text] = [wholeNumber(key.slice(use.length)), textOf(reply)];
     if (workerId === undefined) {
@@ -125,7 +125,7 @@ function printed(key: string): string {
   return quoted(key).slice(1, -1);
 }
 
-/** `workerid_assign`: a row a number that is taken. Those of our own bear a marker in the place of an address. */
+/** `workerid_assign`: one row for each taken worker ID. Rows of Snowlease have a marker instead of an address. */
 export async function readWestidSql(request: SourceRequest): Promise<SourceContents> {
   const select = "SELECT worker_id, pid, ip, hostname FROM workerid_assign ORDER BY worker_id";
   const entries = new Entries();
