@@ -5,7 +5,7 @@ import { idOf } from "../src/ops/audit/id-lines.ts";
 import { SortedRuns } from "../src/ops/audit/sorted-runs.ts";
 import { type Fact, readFacts, readIds, type Window } from "./log.ts";
 
-/** What must never be. */
+/** What must never happen. */
 const flawTexts = {
   duplicates: "IDs that were made more than once",
   outside: "IDs outside the window that their maker was granted",
@@ -20,17 +20,17 @@ const flawTexts = {
 
 export type Flaw = keyof typeof flawTexts;
 
-/** Each with its name for people. */
+/** Each flaw with its name for people. */
 export const flawNames = Object.entries(flawTexts) as [Flaw, string][];
 
-/** What the logs of a run came to. */
+/** The result of checking the logs of a run. */
 export interface Verdict {
   readonly ids: number;
   readonly lives: number;
   /** How many times a worker ID was leased. */
   readonly leases: number;
   readonly flaws: Readonly<Record<Flaw, number>>;
-  /** The first few of each, in words. */
+  /** The first few findings of each flaw, in words. */
   readonly findings: readonly string[];
   /** Error code -> how often holders were refused. */
   readonly errors: Readonly<Record<string, number>>;
@@ -38,12 +38,12 @@ export interface Verdict {
   readonly copies: Course;
 }
 
-/** What came of what may make IDs come twice: a store that was put back, a holder that was copied. */
+/** How a run dealt with a kind of event that may make IDs come twice: an older copy of the store, or a copied holder. */
 export interface Course {
   readonly count: number;
-  /** How long it took until the first holder was told, ms; of those that a holder was told of. */
+  /** The time until the first holder learned of the event, ms. It has only the events of which a holder learned. */
   readonly toldAfter: readonly number[];
-  /** IDs that came twice before the holder in question was told. After that, they are flaws. */
+  /** IDs that came twice before the holder in question learned of the event. Later ones are flaws. */
   readonly twice: number;
 }
 
@@ -52,20 +52,20 @@ interface Restored {
   /** When the copy had been taken. */
   readonly copied: number;
   readonly begin: number;
-  /** When the older copy stood there. */
+  /** When the older copy was in its place. */
   readonly end: number;
-  /** When it answered. */
+  /** When the store answered again. */
   readonly served: number;
   /** `begin`, Unix ms. */
   readonly wall: number;
 }
 
-/** What was done, as far as it explains what holders are told, and IDs that come twice. */
+/** The faults that explain what holders hear, and why IDs come twice. */
 export interface Incidents {
   readonly restores: readonly Restored[];
-  /** What begins a quarantine by itself. */
+  /** When events happened that begin a quarantine by themselves. */
   readonly restarts: readonly number[];
-  /** The store may lose what it acknowledged, together with a server. */
+  /** Whether the store may lose what it acknowledged, together with a server. */
   readonly mayForget: boolean;
 }
 
@@ -74,51 +74,51 @@ interface Lease {
   readonly log: string;
   readonly workerId: number;
   readonly fence: number;
-  /** More than one where a quarantine raised `from` meanwhile. */
+  /** More than one span if a quarantine raised `from` meanwhile. */
   readonly spans: { readonly from: number; until: number }[];
-  /** End of the highest tick that was used, Unix ms; 0 while none was. */
+  /** End of the highest used tick, Unix ms; 0 while none is used. */
   used: number;
   readonly answers: readonly Answer[];
-  /** The copies of its holder, and the one that this is. */
+  /** The copies of the holder, and the number of this copy if it is one. */
   readonly copied: ReadonlySet<number>;
 }
 
-/** What a holder was told. */
+/** An answer that a holder got. */
 interface Answer {
   readonly heard: string;
-  /** When it had asked for that; Infinity where that is not known. */
+  /** When the holder had sent the request; Infinity if that is not known. */
   readonly sent: number;
   readonly time: number;
   readonly isRepeat: boolean;
 }
 
-/** How a holder stood from an ID on. */
+/** The state of a holder from one ID on. */
 interface Moment {
   readonly at: number;
   readonly lease: Lease | undefined;
-  /** When it had sent the last request that was answered. */
+  /** When the holder had sent the last request that got an answer. */
   readonly sent: number;
-  /** When it was last granted its window, or more of it. */
+  /** When the holder last got its window, or more of it. */
   readonly given: number;
-  /** The copies of which it knows nothing yet. */
+  /** The copies of which the holder knows nothing yet. */
   readonly undivided: readonly number[];
 }
 
 const mostFindings = 5;
-/** After a restart, or another primary: servers that start again, and quarantines that begin again, ms. */
+/** How long a restart or another primary explains quarantines, ms. Meanwhile servers start again, and quarantines begin again. */
 const longestDoubt = 40_000;
-/** Clocks of holders and registries are apart by so much at most, where a store is put back, ms. */
+/** The largest difference between the clocks of holders and registries in a run with restores, ms. */
 const mostSkew = 2000;
-/** A quarantine of such small windows lasts so long at most, ms. */
+/** The longest quarantine with such small windows, ms. */
 const longestQuarantine = 5000;
-/** Within so many ms after a renewal that shows that the store forgot it, a quarantine has to be heard of. */
+/** After a renewal has shown that the store forgot it, a holder must hear of a quarantine within this time, ms. */
 const promptly = 1000;
 
 /**
- * Compares the IDs of all lives with each other and with the windows in which they were made, and these windows with each other. In
- * bounded memory, whatever the number of IDs.
- * @param history when each worker ID was held by the registry's record; undefined where there is none to go by.
- * @param incidents undefined where holders are wrong in something, and whatever they are told has a reason.
+ * Compares the IDs of all lives with each other, and with the windows in which they were made. It also compares these windows with each
+ * other. The memory that it needs does not grow with the number of IDs.
+ * @param history when each worker ID was held according to the registry; undefined if there is no usable record.
+ * @param incidents undefined if the holders are known to be wrong, so that no answer to them counts as a flaw.
  */
 export async function check(
   logs: readonly string[],
@@ -130,7 +130,7 @@ export async function check(
   const runs = new SortedRuns();
   const leases: Lease[] = [];
   const lives: Life[] = [];
-  /** How many IDs came before those of each life. */
+  /** The number of IDs that were made before the first one of each life. */
   const before: number[] = [];
   const recorded = new Map<number, HeldIntervals>();
   const heldBy = async (workerId: number): Promise<HeldIntervals> => {
@@ -156,7 +156,7 @@ export async function check(
           course.goTo(ids - start);
           runs.add(upper, lower, ids++);
           const inTick = lower >>> layout.sequenceBits;
-          // Where all but the sequence is as in the ID before, so is what is to be said of it.
+          // If only the sequence differs from the ID before, both IDs have the same flaws.
           if (upper !== lastUpper || inTick !== lastInTick || course.isNew) {
             [lastUpper, lastInTick] = [upper, inTick];
             const { workerId, timestamp } = layout.decompose(idOf(upper, lower));
@@ -242,12 +242,12 @@ interface Loss {
 
 /** Goes through the facts of a life along with its IDs. */
 class Life {
-  /** Whether the window is another one than at the ID before. */
+  /** Whether the window has changed since the ID before. */
   isNew = true;
-  /** All that it was told, whether it held anything or not. */
+  /** All answers that the holder got, also those without a lease. */
   readonly answers: Answer[] = [];
   readonly losses: Loss[] = [];
-  /** When it was copied, or began as that copy. */
+  /** When the holder was copied, or began as that copy. */
   readonly copied = new Map<number, number>();
   readonly name: string;
   readonly #moments: Moment[] = [];
@@ -258,10 +258,10 @@ class Life {
   #window: Window | undefined;
   #generation = 0;
   #lease: (Lease & { readonly answers: Answer[]; readonly copied: Set<number> }) | undefined;
-  /** What it gave back, as it was before. */
+  /** The lease that the holder gave back, and its ends before that. */
   #givenBack: { readonly lease: Lease; readonly ends: readonly number[] } | undefined;
   #granted: Answer | undefined;
-  /** The copies that it knows nothing of, with the turn that each had drawn, too. */
+  /** The copies that the holder knows nothing of, and for each the turn that original and copy had both drawn. */
   #undivided = new Map<number, string | undefined>();
 
   constructor(log: string, facts: readonly Fact[], leases: Lease[]) {
@@ -271,7 +271,7 @@ class Life {
     this.#leases = leases;
   }
 
-  /** How it stood when it made the ID of that number. */
+  /** The state of the holder when it made the ID of that number. */
   momentOf(number: number): Moment | undefined {
     let [low, high] = [0, this.#moments.length];
     while (low < high) {
@@ -282,7 +282,7 @@ class Life {
     return this.#moments[low - 1];
   }
 
-  /** To the ID of that number. */
+  /** Goes to the ID of that number. */
   goTo(number: number): void {
     this.isNew = false;
     for (let fact = this.#facts[this.#next]; fact !== undefined && fact.at <= number; fact = this.#facts[this.#next]) {
@@ -295,7 +295,7 @@ class Life {
     this.goTo(Infinity);
   }
 
-  /** An ID was made in this tick; whether the holder knew at that moment that it was its own. */
+  /** Notes that an ID was made in this tick. Returns whether the holder knew at that moment that the tick was its own. */
   uses(workerId: number, begin: number, end: number): boolean {
     const window = this.#window;
     if (this.#lease !== undefined) this.#lease.used = Math.max(this.#lease.used, end);
@@ -325,12 +325,12 @@ class Life {
   #hear({ time = 0, sent = Infinity, turn, isRepeat = false }: Fact, heard: string): void {
     const answer = { heard, sent, time, isRepeat };
     this.answers.push(answer);
-    // An event, or an error: it repeats a word, and does not know when that was asked for.
+    // An event or an error repeats an earlier answer, and does not know when the request was sent.
     if (sent === Infinity) return;
     if (heard === "granted") this.#granted = answer;
     else this.#lease?.answers.push(answer);
     if (heard !== "renewed" && !heard.startsWith("lost")) return;
-    // A turn that both had drawn may be answered to both.
+    // If original and copy had both drawn a turn, both may get an answer to it.
     for (const [number, pending] of this.#undivided) {
       if (pending === undefined || pending !== turn) this.#undivided.delete(number);
     }
@@ -347,7 +347,7 @@ class Life {
     const { workerId, fence, from, until, generation } = window;
     if (this.#lease === undefined || generation !== this.#generation) {
       const answers = this.#granted === undefined ? [] : [this.#granted];
-      // What was copied before is another lease; a copy begins with its own.
+      // A copy that was made earlier belongs to another lease. Only the first lease of a copy begins with it.
       const isFirst = this.#leases.every(({ log }) => log !== this.#log);
       if (!isFirst) this.#undivided.clear();
       const copied = new Set(this.#undivided.keys());
@@ -362,7 +362,7 @@ class Life {
     else span.until = until;
   }
 
-  /** It did not give back what it has left, or leaves now. */
+  /** The holder did not give back the lease that it left before, or leaves now. */
   #lose({ reason = "", fence, time = 0 }: Fact): void {
     if (this.#lease !== undefined) this.#hold(undefined);
     const { lease, ends } = this.#givenBack ?? {};
@@ -371,7 +371,7 @@ class Life {
     this.losses.push({ lease, reason, time });
   }
 
-  /** What it had been granted beyond what it used is anybody's from now on. */
+  /** From now on, other holders may use the times that this holder was granted and did not use. */
   #giveBack(): void {
     const lease = this.#lease;
     if (lease === undefined) return;
@@ -381,14 +381,14 @@ class Life {
   }
 }
 
-/** What explains that IDs come twice, that windows overlap, and what holders are told. */
+/** Explains why IDs come twice, why windows overlap, and what holders hear. */
 class Excuses {
   readonly #lives: readonly Life[];
   readonly #leases: readonly Lease[];
   readonly #incidents: Incidents | undefined;
   /** When each copy was made. */
   readonly #copied: ReadonlyMap<number, number>;
-  /** When a holder was first told of each restore. */
+  /** When the first holder learned of each restore. */
   readonly #told: ReadonlyMap<Restored, number>;
   readonly #twice = { restores: 0, copies: 0 };
 
@@ -408,7 +408,7 @@ class Excuses {
     const restored = this.#restored;
     const toldAfter = restored.flatMap((each, i) => {
       const told = this.#wordAfter(each);
-      // A word after the next restore is of that one.
+      // An answer after the next restore is about that one.
       return told < (restored[i + 1]?.begin ?? Infinity) ? [Math.max(0, told - each.served)] : [];
     });
     return { count: restored.length, toldAfter, twice: this.#twice.restores };
@@ -423,7 +423,7 @@ class Excuses {
     return { count: this.#copied.size, toldAfter, twice: this.#twice.copies };
   }
 
-  /** Whether an ID with this timestamp may have come from both. */
+  /** Whether both holders may have made an ID with this timestamp. */
   areExcused(timestamp: number, one: Moment, other: Moment): boolean {
     if (this.#areCopies(one, other) || this.#areCopies(other, one)) {
       this.#twice.copies++;
@@ -438,7 +438,10 @@ class Excuses {
     return isExcused;
   }
 
-  /** One of them had not been answered since it was copied; the other one is its copy, or has what that one gave back. */
+  /**
+   * Whether the first holder had no answer since it was copied, and the other one is its copy, or got the worker ID after the copy was
+   * made.
+   */
   #areCopies({ undivided, lease }: Moment, other: Moment): boolean {
     return undivided.some((number) => {
       if (lease === undefined || other.lease === undefined || !lease.copied.has(number)) return false;
@@ -446,14 +449,16 @@ class Excuses {
     });
   }
 
-  /** One of them had not been answered since the restore; the other one was granted its window by the older copy, before the quarantine. */
+  /**
+   * Whether the first holder had no answer since the restore, and the older copy granted the other one its window before the quarantine.
+   */
   #isForgotten(restored: Restored, { lease, sent }: Moment, other: Moment): boolean {
     if (lease === undefined || other.lease === undefined || lease === other.lease) return false;
     const told = this.#told.get(restored) ?? Infinity;
     return sent < restored.end && other.given > restored.begin && grantedAt(other.lease) < told;
   }
 
-  /** Whether something came between these leases, so that their windows and fences may be as they are. */
+  /** Whether a restore or a copy between these leases explains their windows and fences. */
   areApart(one: Lease, other: Lease): boolean {
     const isBetween = (early: Lease, late: Lease): boolean =>
       this.#restored.some((each) => grantedAt(early) < each.end && (late.answers.at(-1)?.time ?? 0) > each.begin) ||
@@ -463,7 +468,7 @@ class Excuses {
     return isBetween(one, other) || isBetween(other, one);
   }
 
-  /** Adds what holders were told without a reason, and what they were not told. */
+  /** Adds the answers to holders that have no reason, and the answers that are missing. */
   judge(verdict: Findings): void {
     if (this.#incidents === undefined) return;
     const { restarts, mayForget } = this.#incidents;
@@ -489,8 +494,8 @@ class Excuses {
   }
 
   /**
-   * The store forgot an answer to this lease, answers as if nothing were the matter, or as if the holder had been copied, and no holder hears of
-   * a quarantine. (That another holder took it over may be true.)
+   * Whether the store forgot an answer to this lease and no holder hears of a quarantine, although the store answers as if nothing had
+   * happened, or as if the holder had been copied. (If it answers that another holder took the lease over, that may be true.)
    */
   #isUnnoticed({ answers, copied }: Lease, restored: Restored): boolean {
     const wasForgotten = answers.some(
@@ -503,15 +508,15 @@ class Excuses {
   }
 
   /**
-   * When a holder was first told of this restore, though it had asked before: a request that waits while the store is put back may be answered
-   * by the older copy, and the quarantine may have passed when the next one is sent.
+   * When a holder that had asked before this restore first learned of it. The older copy may answer a request that waits during the
+   * restore, and the quarantine may have passed when the next request is sent.
    */
   #lateWordOf(restored: Restored): number {
     const earlier = [
       ...this.#restored.filter(({ begin }) => begin < restored.begin).map(({ served }) => served + longestQuarantine),
       ...(this.#incidents?.restarts ?? []).filter((each) => each < restored.begin).map((each) => each + longestDoubt),
     ];
-    // An earlier quarantine may have been meant.
+    // The answer may be about an earlier quarantine.
     const since = Math.max(-Infinity, ...earlier);
     const answers = this.#lives.flatMap((life) => life.answers);
     return first(
@@ -521,21 +526,24 @@ class Excuses {
     );
   }
 
-  /** When a holder was first told after a restore, of whichever one. */
+  /** When a holder first learned of any restore after this one. */
   #wordAfter(restored: Restored): number {
     const answers = this.#lives.flatMap((life) => life.answers);
     const words = answers.filter(({ heard }) => heard === "quarantine" || heard === "lost forgotten");
     return first([...words.filter((answer) => isAfter(answer, restored.end)), ...this.#unasked(restored)]);
   }
 
-  /** When a holder was first told of this restore. What was asked for before may be about the restore before, however late it is heard. */
+  /**
+   * When a holder first learned of this restore. The answer to an earlier request may be about the restore before, however late it
+   * arrives.
+   */
   #toldOf(restored: Restored): number {
     const { copied, end } = restored;
     const quarantines = this.#lives.flatMap(({ answers }) => answers.filter(({ heard }) => heard === "quarantine"));
-    // A copy of a quarantine has that one in it.
+    // A copy that was taken in a quarantine contains that quarantine.
     const inCopy = quarantines.some(({ time }) => time <= copied && time > copied - longestQuarantine);
     const since = inCopy ? Math.max(end, copied + longestQuarantine) : end;
-    // A lease of which this restore forgot nothing was lost by an earlier one.
+    // If this restore forgot nothing of a lost lease, an earlier restore caused the loss.
     const forgotten = this.#leases.filter(({ answers }) =>
       answers.some((answer) => isGiven(answer) && answer.time > copied && answer.sent < end),
     );
@@ -547,7 +555,7 @@ class Excuses {
     ]);
   }
 
-  /** Leases that were lost without an answer: of another file in its place, no registry tells. */
+  /** Leases that were lost without an answer. If another file takes the place of the registry's file, no registry reports it. */
   #unasked({ begin }: Restored): readonly Loss[] {
     const losses = this.#lives.flatMap((life) => life.losses);
     return losses.filter(

@@ -8,7 +8,7 @@ import type { ClientProgram } from "./crew.ts";
 const clients = fileURLToPath(new URL("../clients", import.meta.url));
 const holders = join(import.meta.dirname, "clients");
 
-/** How the holder of each language is made, in a folder for it; throws where its tools are missing. */
+/** Makes the holder of each language, in a folder for it. Throws if the language's tools are missing. */
 const languages: Readonly<Record<string, (folder: string) => Omit<ClientProgram, "language">>> = {
   Python() {
     run("python3", ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]);
@@ -22,7 +22,7 @@ const languages: Readonly<Record<string, (folder: string) => Omit<ClientProgram,
       .map((name) => join(sources, name));
     const own = ["ProofHolder.java", "FakedClock.java"].map((name) => join(holders, name));
     run("javac", ["-encoding", "UTF-8", "--release", "11", "-d", folder, ...files, ...own]);
-    // As little as a few of them need beside each other.
+    // Small limits, since several of these programs run at the same time.
     const options = ["-Xms64m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"];
     return { command: ["java", ...options, "-cp", folder, "ProofHolder"], environment: {} };
   },
@@ -36,10 +36,10 @@ const languages: Readonly<Record<string, (folder: string) => Omit<ClientProgram,
   },
 };
 
-/** The languages of the holders beside Node's. */
+/** The languages of the holders, besides Node. */
 export const languageNames: readonly string[] = Object.keys(languages);
 
-/** The holders' programs, made in this folder. `onMissing` is told of each language whose tools do not work here, and why. */
+/** Makes the holders' programs in this folder. Calls `onMissing` for each language whose tools do not work here, with the reason. */
 export function makeClientPrograms(folder: string, onMissing: (why: string) => void): readonly ClientProgram[] {
   return Object.entries(languages).flatMap(([language, make]) => {
     const own = join(folder, language.toLowerCase());

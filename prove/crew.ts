@@ -14,34 +14,34 @@ export interface CrewOptions {
   readonly maker: string;
   /** What a holder passes to snowlease(). */
   optionsOf(holder: number): object;
-  /** The program of this holder, where it is not holder.mjs. */
+  /** The program of this holder; undefined for holder.mjs. */
   clientOf?(holder: number): ClientProgram | undefined;
-  /** For the logs. */
+  /** The folder for the logs. */
   readonly folder: string;
 }
 
-/** A holder in another language: clients/README.md has what it is passed, and what it writes. */
+/** A holder in another language. clients/README.md describes its arguments, and what it writes. */
 export interface ClientProgram {
   readonly language: string;
   readonly command: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** So many IDs are made at a time, and then none for so many ms: two that have one worker ID soon meet in a tick. */
+/** How many IDs are made at a time, and the pause after that, ms. So two holders of one worker ID soon make IDs in the same tick. */
 const [bulk, pause] = [256, 3];
-/** For a holder that was asked to end, or for a copy of itself, ms. */
+/** How long a holder may take to end, or to answer what a copy of it needs, ms. */
 const patience = 10_000;
 const lookEvery = 50;
 const holderCommand = [process.execPath, join(import.meta.dirname, "holder.mjs")];
 
-/** What a holder tells in a line: how many IDs it has made, or all that a copy of it needs, where it was asked for that. */
+/** A line from a holder: how many IDs it has made, and, if it was asked for it, everything that a copy of it needs. */
 interface Told {
   readonly made: number;
-  /** null where it cannot be told at the moment. */
+  /** null if the holder cannot answer that at the moment. */
   readonly image?: object | null | undefined;
 }
 
-/** The holders of a run: processes that follow each other in so many places. */
+/** The holders of a run: a fixed number of places, each with one process after another. */
 export class Crew {
   readonly #options: CrewOptions;
   readonly #places: readonly Place[];
@@ -52,17 +52,17 @@ export class Crew {
     this.#places = Array.from({ length: options.size }, (_, holder) => new Place(holder, options));
   }
 
-  /** Where the logs of each life are, without `.ids` and `.facts`. */
+  /** The paths of the logs of each life, without `.ids` and `.facts`. */
   get logs(): readonly string[] {
     return this.#all.flatMap(({ logs }) => logs);
   }
 
-  /** What ended by itself, and its last words. */
+  /** The holders that ended by themselves, and their last words. */
   get crashes(): readonly string[] {
     return this.#all.flatMap(({ crashes }) => crashes);
   }
 
-  /** As far as they told. */
+  /** How many IDs the holders have reported. */
   get made(): number {
     return this.#all.reduce((sum, { made }) => sum + made, 0);
   }
@@ -84,15 +84,15 @@ export class Crew {
     return place;
   }
 
-  /** Starts all, and waits until so many of them make IDs. */
+  /** Starts all holders, and waits until `atWork` of them make IDs. */
   async boot(atWork: number): Promise<void> {
     await Promise.all(this.#places.map((place) => place.boot()));
     while (this.#places.filter(({ made }) => made > 0).length < atWork) await sleep(lookEvery);
   }
 
   /**
-   * Makes a second process that goes on with all that this holder has: token, turns, receipt, window and the position of its generator. Undefined
-   * where it holds nothing.
+   * Makes a second process that continues with everything that this holder has: token, turns, receipt, window and the position of its
+   * generator. Undefined if the holder has no lease.
    */
   async copy(holder: number): Promise<Place | undefined> {
     const original = this.place(holder);
@@ -106,7 +106,7 @@ export class Crew {
     return image === undefined ? undefined : copy;
   }
 
-  /** Ends all: every other one gives its worker ID back. */
+  /** Ends all holders. Every second one gives its worker ID back. */
   async end(): Promise<void> {
     await Promise.all(this.#all.map((place, i) => (i % 2 === 0 ? place.close() : place.kill())));
   }
@@ -116,7 +116,7 @@ export class Crew {
   }
 }
 
-/** One life after the other, on what would be one machine: they have its name and its clock. Or the one life of a copy. */
+/** Runs one life after another as if on one machine: they have its name and its clock. Or runs the single life of a copy. */
 class Place {
   readonly clock: WallClock | undefined;
   readonly logs: string[] = [];
@@ -147,7 +147,7 @@ class Place {
     return this.#options.clientOf?.(this.#holder);
   }
 
-  /** Starts a life, and waits until its program is loaded: what strikes it before would strike nothing. */
+  /** Starts a life, and waits until its program is loaded. An earlier fault would strike nothing. */
   async boot(): Promise<void> {
     const { maker, folder } = this.#options;
     const name = this.#copy === undefined ? `life-${this.logs.length + 1}` : `copy-${this.#copy}`;
@@ -155,10 +155,10 @@ class Place {
     const isCopy = this.#copy !== undefined;
     const options = this.#options.optionsOf(this.#holder);
     const client = this.#client;
-    // It may be killed before it comes to write anything.
+    // The holder may be killed before it writes anything.
     for (const end of ["ids", "facts"]) writeFileSync(`${log}.${end}`, "");
     const words = openSync(`${log}.stderr`, "w");
-    // Dies with this process, however that ends, stopped or not.
+    // The holder dies with this process, however this process ends, even if the holder is stopped.
     const command =
       client === undefined
         ? [...holderCommand, JSON.stringify({ maker, options, log, bulk, pause, isCopy })]
@@ -174,7 +174,7 @@ class Place {
     this.#child = child;
     const { stdin, stdout } = child;
     if (stdin === null || stdout === null) throw new Error("A holder was started without its pipes.");
-    // It may end before it reads all.
+    // The holder may end before it has read everything.
     stdin.on("error", () => undefined);
     const lines = createInterface({ input: stdout });
     lines.on("line", (line) => {
@@ -191,7 +191,7 @@ class Place {
     await Promise.race([once(lines, "line"), once(child, "exit")]);
   }
 
-  /** What another process needs to go on as this one; undefined where this one holds nothing. */
+  /** What another process needs to continue as this holder; undefined if this holder has no lease. */
   async image(number: number): Promise<object | undefined> {
     const child = this.#child;
     const end = performance.now() + patience;
@@ -215,12 +215,12 @@ class Place {
     this.#child?.kill(signal);
   }
 
-  /** With -9. */
+  /** Kills the holder with -9. */
   async kill(): Promise<void> {
     await this.#end((child) => child.kill("SIGKILL"));
   }
 
-  /** Lets it give its worker ID back; one that takes too long is killed. */
+  /** Lets the holder give its worker ID back, and kills it if that takes too long. */
   async close(): Promise<void> {
     await this.#end((child) => {
       tell(child, {});
@@ -242,7 +242,7 @@ function textsOf(task: object): string[] {
   return Object.entries(task).map((pair) => pair.join("="));
 }
 
-/** A line; `{}`: give the worker ID back, and end. */
+/** Sends a line to a holder. `{}` asks it to give the worker ID back and to end. */
 function tell(child: ChildProcess, message: object): void {
   child.stdin?.write(`${JSON.stringify(message)}\n`);
 }

@@ -1,4 +1,4 @@
-// `npm run prove`: real processes on real servers under a seeded nemesis, and a check of every ID that they made. See README.md here.
+// `npm run prove`: runs real processes on real servers under a seeded nemesis, and checks every ID that they made. See README.md here.
 
 import { keepWorkplace, workplace } from "./workplace.ts";
 import { parseArgs } from "node:util";
@@ -10,7 +10,7 @@ import { commandOf, isFlawed, type Outcome, prove, type RunOptions } from "./pro
 import { type Stage, stages } from "./scenes.ts";
 import { tableOf } from "./table.ts";
 
-/** Before a naive holder counts as one that is not found out. */
+/** After so many strikes, a naive holder counts as not found out. */
 const mostStrikes = 50;
 
 const help = `Usage: npm run prove -- [options]
@@ -59,7 +59,7 @@ const here = chosen.filter(({ name, missing }) => {
   return missing === undefined;
 });
 const isGood = values.naive ? await proveThatItCanFail(here) : await proveAll(here);
-// A driver may hold on to a connection that nobody needs any more.
+// A driver may keep a connection open that is not needed any more.
 process.exit(isGood && here.length > 0 ? 0 : 1);
 
 async function proveAll(stages: readonly Stage[]): Promise<boolean> {

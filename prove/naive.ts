@@ -12,15 +12,15 @@ import { namespace, type Scene } from "./scene.ts";
 import { recordOf } from "./prove.ts";
 import type { Stage } from "./scenes.ts";
 
-/** A way of making IDs that goes wrong sooner or later, and what brings it about. */
+/** A way of making IDs that goes wrong sooner or later, and the faults that cause it. */
 export interface NaiveMaker {
-  /** Beside holder.mjs. */
+  /** The name of a module beside holder.mjs. */
   readonly module: string;
-  /** Where it can run; default: wherever there is a network to cut. */
+  /** The registry on which it can run. Default: each one with a network that can be cut. */
   readonly on?: string | undefined;
-  /** Default: one worker ID for two holders. */
+  /** The pool. Default: one worker ID for two holders. */
   readonly pool?: string | undefined;
-  /** What has to be found. */
+  /** The flaws that the checker must find. */
   readonly flaws: readonly Flaw[];
   /** What is done to two holders, again and again. */
   readonly strike:
@@ -28,14 +28,14 @@ export interface NaiveMaker {
     | ((scene: Scene, crew: Crew, holder: number) => Promise<void>);
 }
 
-/** Longer than a window, so that the other one takes the worker ID over, ms. */
+/** Longer than a window, so that the other holder takes the worker ID over, ms. */
 const cut = 3000;
 /** Longer than the time from renewal to renewal, and shorter than a window, ms. */
 const soon = 500;
-/** How far a clock is ahead before it is set right, ms. */
+/** How far a clock is ahead before it is corrected, ms. */
 const ahead = 2000;
 
-/** What each maker does is told at its top. */
+/** The first comment of each module says what the maker does. */
 export const naiveMakers: readonly NaiveMaker[] = [
   { module: "naive/unguarded", flaws: ["duplicates", "outside"], strike: cutOff },
   { module: "naive/heartbeat", flaws: ["duplicates"], on: "redis", strike: cutOff },
@@ -50,7 +50,7 @@ export const naiveMakers: readonly NaiveMaker[] = [
     pool: "0-1",
     strike: [
       { kind: "store put back", at: 0, lasts: soon },
-      // What it has used since lies outside the window in the older copy: it may be refused for ever.
+      // The times that the holder has used since then lie outside its window in the older copy. The store may refuse it for ever.
       { kind: "holder killed (-9)", at: cut, lasts: 0 },
     ],
   },
@@ -62,12 +62,12 @@ export const naiveMakers: readonly NaiveMaker[] = [
   },
 ];
 
-/** Whether all was found that is wrong with it. */
+/** Whether the checker found everything that is wrong with a maker. */
 export function isFoundOut({ flaws }: NaiveMaker, verdict: Verdict): boolean {
   return flaws.every((flaw) => verdict.flaws[flaw] > 0);
 }
 
-/** Strikes two holders by turns until the checker finds out what is wrong with them, or so many times. */
+/** Strikes two holders by turns, until the checker finds out what is wrong with them, or at most `mostStrikes` times. */
 export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: number): Promise<Verdict> {
   const { module, pool = "0-0", strike } = maker;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
@@ -94,7 +94,7 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
       if (typeof strike === "function") await strike(scene, crew, target);
       else await nemesis.run(strike.map((fault) => ({ ...fault, target, by: 0 }))).then(letPass);
       const { incidents } = nemesis;
-      // A store that was put back has forgotten some of its history.
+      // A store that was put back to an older copy has forgotten some of its history.
       const history = incidents.restores.length > 0 ? undefined : recordOf(scene);
       const verdict = await check(crew.logs, defaultLayout, history, incidents);
       if (isFoundOut(maker, verdict) || strikes === mostStrikes) return verdict;
@@ -106,14 +106,14 @@ export async function findOut(stage: Stage, maker: NaiveMaker, mostStrikes: numb
   }
 }
 
-/** It cannot hear that its time is up. */
+/** Cuts a holder off, so that it cannot hear that its time is up. */
 async function cutOff({ links }: Scene, _: Crew, holder: number): Promise<void> {
   for (const link of links[holder] ?? []) link.set(blackHole);
   await sleep(cut);
   for (const link of links[holder] ?? []) link.heal();
 }
 
-/** A clock that was ahead is set right, and the program restarted. */
+/** Corrects a clock that was ahead, and restarts the program. */
 async function restartSetBack(_: Scene, crew: Crew, holder: number): Promise<void> {
   const place = crew.place(holder);
   place.clock?.set(ahead / 1000);
@@ -128,7 +128,7 @@ async function letPass(): Promise<void> {
   await sleep(cut);
 }
 
-/** It gives its worker ID back, and the one that waits takes it. */
+/** Lets a holder give its worker ID back, so that the waiting one takes it. */
 async function deploy(_: Scene, crew: Crew, holder: number): Promise<void> {
   const place = crew.place(holder);
   await place.close();

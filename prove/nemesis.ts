@@ -7,7 +7,7 @@ import type { Incidents } from "./checker.ts";
 import { monotonicNow } from "./log.ts";
 import type { PutBack, Scene } from "./scene.ts";
 
-/** What becomes of a network. */
+/** How each fault changes a network. */
 const networks: Partial<Record<FaultKind, Faults>> = {
   "requests lost": { toServer: "drop" },
   "answers lost": { toClient: "drop" },
@@ -16,23 +16,23 @@ const networks: Partial<Record<FaultKind, Faults>> = {
   "cut off": blackHole,
 };
 
-/** So long the nemesis waits for a write that it can keep across a restore; and so long that arrives behind the older copy, ms. */
+/** How long the nemesis waits for a write that it can keep across a restore, and how long after the restore that write arrives, ms. */
 const [longestKeep, lateness] = [500, 300];
-/** So long an original is stopped whose copy speaks first, ms. */
+/** How long an original is stopped if its copy sends first, ms. */
 const pauseOfOriginal = 400;
 
-/** Carries out what was planned. */
+/** Carries out a plan. */
 export class Nemesis {
-  /** How often each was done. */
+  /** How often each fault was done. */
   readonly done: Map<FaultKind, number> = new Map<FaultKind, number>();
-  /** What explains that holders are refused, or lose their leases. */
+  /** Incidents that explain why holders are refused, or lose their leases. */
   readonly incidents: Incidents & {
     readonly restores: Incidents["restores"][number][];
     readonly restarts: number[];
   };
   readonly #scene: Scene;
   readonly #crew: Crew;
-  /** What is done to servers and to the store, one after the other. */
+  /** The work on the servers and the store, one piece after the other. */
   #under: Promise<unknown> = Promise.resolve();
 
   constructor(scene: Scene, crew: Crew) {
@@ -46,7 +46,7 @@ export class Nemesis {
   }
 
   /**
-   * Does it all; then nothing is stopped, cut off or down any more. What strikes the same target waits for what came before, so that a
+   * Carries out all faults. At the end, nothing is stopped, cut off or down. A fault waits for earlier faults of the same target, so a
    * busy machine delays faults and drops none.
    */
   async run(faults: readonly Fault[]): Promise<void> {
@@ -57,7 +57,7 @@ export class Nemesis {
       const { strikes, lane } = faultKinds[fault.kind];
       const place = `${strikes} ${fault.target} ${lane}`;
       const next = (lanes.get(place) ?? Promise.resolve()).then(() => this.#carryOut(fault));
-      // Whoever awaits the lane is told.
+      // The code that awaits the lane gets the error.
       next.catch(() => undefined);
       lanes.set(place, next);
     }
@@ -94,7 +94,7 @@ export class Nemesis {
     }
   }
 
-  /** The copy is taken before, and the store may be stopped or killed in between. */
+  /** Takes a copy, waits, and puts the copy back. The store may be stopped or killed in between. */
   async #putBack({ lasts, by }: Fault): Promise<void> {
     const { restores } = this.#scene;
     const restore = restores[Math.abs(by) % restores.length];
@@ -117,13 +117,13 @@ export class Nemesis {
     for (const proxy of late) proxy.arrive();
   }
 
-  /** What keeps the writes of every other holder, by lot. */
+  /** The proxies that keep writes for every second holder. `by` decides which half. */
   #everyOtherLate(by: number): readonly LateProxy[] {
     const { late = [] } = this.#scene;
     return late.filter((_, holder) => (holder + by) % 2 === 0).flat();
   }
 
-  /** False where the holder has nothing to copy. */
+  /** Copies a holder. Returns false if the holder has nothing to copy. */
   async #copy({ target, lasts, by }: Fault): Promise<boolean> {
     const original = this.#crew.place(target);
     const copy = await this.#crew.copy(target);
@@ -182,11 +182,11 @@ export class Nemesis {
   }
 }
 
-/** One that ended meanwhile, as a database's process for a connection may, needs no signal. */
+/** Sends a signal to a process. The process may have ended meanwhile, such as a database's process for a connection. */
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch {
-    // It is gone.
+    // The process has ended.
   }
 }

@@ -1,19 +1,22 @@
 import { Random } from "../test/simulation/world.ts";
 
-/** What a fault strikes. A link is the network between one client and its servers, an original a holder that is copied. */
+/** What a fault strikes. A link is the network between one client and its servers. An original is a holder that is copied. */
 type Struck = "holder" | "link" | "server" | "store" | "original";
 
 interface Kind {
   readonly strikes: Struck;
-  /** Two faults of one lane never strike the same target at once; a clock can be stepped while its process is stopped. */
+  /**
+   * Two faults of one lane never strike the same target at the same time. Lanes differ because, for example, a clock can be stepped while
+   * its process is stopped.
+   */
   readonly lane: "process" | "clock" | "network" | "copy";
-  /** How often it comes, compared with the others that strike the same. */
+  /** How often the fault comes, compared with other faults of the same target. */
   readonly weight: number;
-  /** How long it lasts, ms: from, to. What only happens lasts 0. */
+  /** How long the fault lasts, ms: from, to. It is 0 for a fault without a duration. */
   readonly lasts: readonly [from: number, to: number];
 }
 
-/** Every fault there is. */
+/** All kinds of faults. */
 export const faultKinds = {
   "holder killed (-9)": { strikes: "holder", lane: "process", weight: 2, lasts: [0, 0] },
   "holder stopped": { strikes: "holder", lane: "process", weight: 6, lasts: [20, 2500] },
@@ -37,25 +40,25 @@ export const faultKinds = {
 
 export type FaultKind = keyof typeof faultKinds;
 
-/** A fault that is to come. */
+/** A planned fault. */
 export interface Fault {
   readonly kind: FaultKind;
   /** ms since the run began. */
   readonly at: number;
-  /** ms. */
+  /** How long the fault lasts, ms. */
   readonly lasts: number;
-  /** Which holder, link or server. */
+  /** The number of the holder, link or server. */
   readonly target: number;
-  /** By how much a clock is stepped, ms; which way of putting a store back; negative where the copy of a holder speaks first. */
+  /** By how much a clock is stepped, ms. For a store, which way of putting it back. For an original, negative if the copy sends first. */
   readonly by: number;
 }
 
-/** What there is to strike. */
+/** The targets of a run. */
 export interface Targets {
   readonly holders: number;
   readonly links: number;
   readonly servers: number;
-  /** What cannot be done here. */
+  /** Faults that are not possible here. */
   readonly without: readonly FaultKind[];
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
@@ -65,23 +68,26 @@ export interface Targets {
   readonly copies: boolean;
 }
 
-/** Servers' clocks are stepped by so much at most, ms: holders that differ more are refused, and would only wait. */
+/** Servers' clocks are stepped by this at most, ms. A holder whose clock differs by more is refused, and would only wait. */
 export const serverStep = 2000;
-/** Holders' clocks by so much at most, ms, where it is not an hour: an embedded registry, whose clock they are, may come to take that. */
+/**
+ * Holders' clocks are stepped by this at most, ms, or by up to an hour. An embedded registry uses its holders' clocks, and may follow a
+ * step of this size.
+ */
 export const holderStep = 8000;
 const hour = 3_600_000;
 /**
- * And by so much where a store is put back: what it promises then is for clocks that differ by `maxClockSkew` at most, and two of them are
- * stepped.
+ * The largest step of a clock in a run with restores, ms. After a restore, the store's promise holds only if clocks differ by at most
+ * `maxClockSkew`, and two clocks are stepped.
  */
 const restoreStep = 450;
-/** Mean time between two restores, and between two copies, ms: a quarantine is over, and a copy dead, before the next one. */
+/** Mean time between two restores, and between two copies, ms. Usually a quarantine is over, and a copy dead, before the next one. */
 const [restoreEvery, copyEvery] = [8000, 4000];
 
 /**
- * The faults of a run, in the order in which they come. It depends on nothing but what is passed: the same seed strikes the same targets
- * at the same times again.
- * @param duration of the run, ms; a longer one begins as the shorter one does.
+ * The faults of a run, in the order in which they come. They depend only on the arguments: the same seed strikes the same targets at the
+ * same times again.
+ * @param duration of the run, ms; a longer run begins as the shorter one does.
  * @param rate faults of holders and links a second.
  */
 export function plan(seed: number, duration: number, rate: number, targets: Targets): readonly Fault[] {
@@ -121,14 +127,14 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
     const wish = step(random, strikes);
     const by = restores && lane === "clock" ? Math.sign(wish) * Math.min(Math.abs(wish), restoreStep) : wish;
     const first = random.below(counts[strikes]);
-    // A deployment goes round: it replaces a few of them, one after the other.
+    // A deployment replaces one holder, or all of them one after the other.
     const many = kind === "holder deployed anew" ? random.pick([1, 1, 1, counts.holder]) : 1;
     for (let i = 0; i < many; i++) {
       const target = (first + i) % counts[strikes];
       const begin = at + 100 * i;
       const place = `${strikes} ${target} ${lane}`;
       if ((busy.get(place) ?? 0) > begin) continue;
-      // Long enough for a process to be there again.
+      // Long enough for a process to have started again.
       busy.set(place, begin + lasts + 500);
       if (begin + lasts < duration) faults.push({ kind, at: begin, lasts, target, by });
     }
@@ -136,7 +142,7 @@ function faultsOf(random: Random, duration: number, every: number, targets: Targ
   return faults;
 }
 
-/** From the jitter of a clock that is slewed to what happens when a battery is empty. */
+/** A random step of a clock. Its size ranges from the jitter of a slewed clock to the error of a clock whose battery is empty. */
 function step(random: Random, strikes: Struck): number {
   const most = strikes === "server" ? [50, 500, serverStep] : [5, 100, 900, holderStep, holderStep, hour];
   const size = random.pick(most);

@@ -5,13 +5,13 @@ import type { Registry } from "../src/rule/registry.ts";
 import { claimRequest } from "../test/support/claims.ts";
 import { limits, namespace } from "./scene.ts";
 
-/** For a registry to be reached again after all that was done to it, ms. */
+/** How long it may take until a registry is reached again after all faults, ms. */
 const patience = 60_000;
 const betweenClaims = 100;
 
 /**
- * Claims every worker ID of a pool that nobody uses any more; returns those that nobody can have, and why not. By when the last window has
- * passed, and a quarantine: `maxWindow` and twice `maxClockSkew` later, by a clock that was so many ms ahead.
+ * Claims every worker ID of a pool that no holder uses any more. Returns the worker IDs that cannot be claimed, each with the reason. It
+ * waits until the last window and a quarantine have passed: `maxWindow` and twice `maxClockSkew`, by a clock that was `ahead` ms ahead.
  */
 export async function stuckIn(registry: Registry, pool: PoolBounds, ahead: number): Promise<string[]> {
   const began = performance.now();
@@ -33,7 +33,7 @@ export async function stuckIn(registry: Registry, pool: PoolBounds, ahead: numbe
   return stuck;
 }
 
-/** What stands in the way of a claim, and for how long it may. */
+/** Tries to claim a worker ID. Returns why it cannot be claimed, and how long that reason is allowed. */
 async function claim(
   registry: Registry,
   workerId: number,

@@ -1,10 +1,10 @@
 import type { Progress } from "./prove.ts";
 
 const phases = { faults: "under fire", pool: "claims the whole pool", check: "compares all IDs" };
-/** Between plain lines, ms. */
+/** The time between plain lines, ms. */
 const plainEvery = 15_000;
 
-/** Tells how far a run is: one line that is written over on a terminal, plain lines elsewhere. */
+/** Shows the progress of a run: one line that is overwritten on a terminal, otherwise plain lines. */
 export class ProgressLine {
   readonly #name: string;
   readonly #minutes: number;

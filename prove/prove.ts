@@ -14,7 +14,7 @@ import { stuckIn } from "./pool.ts";
 import { limits, namespace, type Scene } from "./scene.ts";
 import type { Stage } from "./scenes.ts";
 
-/** What a run is to be. */
+/** Options of a run. */
 export interface RunOptions {
   readonly seed: number;
   readonly minutes: number;
@@ -22,65 +22,65 @@ export interface RunOptions {
   readonly holders: number;
   /** Faults of holders and their networks a second. */
   readonly rate: number;
-  /** Whether the store is put back to older copies of itself meanwhile. */
+  /** Whether the store is put back to older copies of itself during the run. */
   readonly restores?: boolean | undefined;
-  /** Whether holders are copied meanwhile. */
+  /** Whether holders are copied during the run. */
   readonly copies?: boolean | undefined;
-  /** Another maker beside holder.mjs than the library as it is. */
+  /** Another maker beside holder.mjs. Default: one that uses the library as it is. */
   readonly maker?: string | undefined;
-  /** Programs in other languages: every second, third, … holder is one of these. */
+  /** Programs in other languages. Node and these programs take turns as holders. */
   readonly clients?: readonly ClientProgram[] | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
 }
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface Progress {
   readonly phase: "faults" | "pool" | "check";
   readonly ids: number;
   readonly faults: number;
-  /** ms since the faults began. */
+  /** The time since the faults began, ms. */
   readonly elapsed: number;
 }
 
-/** What a run came to. */
+/** The result of a run. */
 export interface Outcome extends Verdict {
   readonly faults: ReadonlyMap<FaultKind, number>;
   /** How many IDs the holders of each language made. */
   readonly languages: ReadonlyMap<string, number>;
-  /** Worker IDs that nobody could have when all was over, and why not. */
+  /** Worker IDs that could not be claimed after the run, each with the reason. */
   readonly stuck: readonly string[];
   /** Holders that ended by themselves, and their last words. */
   readonly crashes: readonly string[];
-  /** Where the logs are kept; nothing is there unless something is wrong. */
+  /** Where the logs are kept. It contains logs only if something is wrong. */
   readonly folder: string;
 }
 
-/** Not among the temporary files, which a run of tests clears. */
+/** Not in the folder for temporary files, which a run of tests clears. */
 const keptLogs = fileURLToPath(new URL("../node_modules/.cache/snowlease/proofs", import.meta.url));
 
 const window = 1000;
 const progressEvery = 500;
 
-/** Whether something is wrong that must never be. */
+/** Whether a run shows something that must never happen. */
 export function isFlawed({ flaws, stuck, crashes }: Outcome): boolean {
   return Object.values(flaws).some((count) => count > 0) || stuck.length > 0 || crashes.length > 0;
 }
 
-/** Puts holders on a registry under fire, and holds what they made against the rule. */
+/** Runs holders on a registry under faults, and checks their IDs against the rule. */
 export async function prove(stage: Stage, options: RunOptions): Promise<Outcome> {
   const { holders, restores = false, copies = false, maker = restores || copies ? "recorded" : "leased" } = options;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
   chmodSync(folder, 0o755);
   const kept = join(keptLogs, basename(folder));
   const clock = ownClock();
-  // One worker ID too few: somebody always waits for the first that comes free, and takes it the moment its window has passed. More of them
-  // are faster than the holders that an older copy does not know.
+  // There are fewer worker IDs than holders. So one holder always waits for the first free worker ID, and takes it as soon as its window
+  // has passed. In a run with restores more holders wait, so that they claim before the holders that an older copy does not know.
   const waiting = restores ? Math.ceil(holders / 3) : 1;
   const pool = { first: 0, last: holders - 1 - waiting };
   const poolText = `${pool.first}-${pool.last}`;
   const scene = await stage.start(holders, folder, { pool: poolText, window });
   const programs = [undefined, ...(options.clients ?? [])];
-  // One in four goes ahead of the clock; of few of Node's, one in two.
+  // One holder in four uses the mode `lead`. With holders in other languages, one in two of each language does.
   const leadEvery = programs.length === 1 ? 4 : 2;
   const crew = new Crew({
     size: holders,
@@ -107,7 +107,7 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
     if (!isTold) console.error(`SKIPPED: whether the pool heals. This machine's own clock was set by ${moved} ms.`);
     const stuck = isTold ? await stuckIn(scene.registry, pool, scene.ahead) : [];
     options.onProgress?.({ ...faults, phase: "check" });
-    // A store that was put back has forgotten some of its history.
+    // A store that was put back to an older copy has forgotten some of its history.
     const history = restores ? undefined : recordOf(scene);
     const verdict = await check(crew.logs, defaultLayout, history, faults.incidents);
     const languages = new Map([...crew.logsByLanguage].map(([language, logs]) => [language, idsIn(logs)]));
@@ -118,7 +118,7 @@ export async function prove(stage: Stage, options: RunOptions): Promise<Outcome>
   } finally {
     await crew.kill();
     await scene.remove();
-    // Without sockets and the like.
+    // Leave out sockets and the like.
     const filter = (path: string): boolean => lstatSync(path).isFile() || lstatSync(path).isDirectory();
     if (flawed) cpSync(folder, kept, { recursive: true, filter });
     rmSync(folder, { recursive: true });
@@ -133,7 +133,7 @@ async function underFire(
 ): Promise<Omit<Progress, "phase"> & { readonly done: ReadonlyMap<FaultKind, number>; readonly incidents: Incidents }> {
   const duration = minutes * 60_000;
   const { links, serverEvery } = scene;
-  // An older copy that is put back into a primary which is being replaced is lost with it.
+  // If the older copy is put back into a primary that is being replaced, the copy is lost with it.
   const servers = restores && scene.failOver !== undefined ? [] : scene.servers;
   const targets = {
     holders,
@@ -153,7 +153,8 @@ async function underFire(
   });
   const telling = setInterval(() => onProgress?.({ phase: "faults", ...soFar() }), progressEvery);
   try {
-    // A claim under a clock that was stepped, where there was none before, would make that one the embedded registry's measure.
+    // Start the holders before the faults. If the first claim in an embedded registry had a stepped clock, the registry would measure
+    // other clocks by it.
     await crew.boot(atWork);
     began = performance.now();
     await nemesis.run(plan(seed, duration, rate, targets));
@@ -178,12 +179,12 @@ function impossibleOn({ servers, cut, failOver }: Scene): FaultKind[] {
   ];
 }
 
-/** What nobody but us should step: the wall clock against the monotonic one, ms. */
+/** The wall clock minus the monotonic clock, ms. Only this program should step it. */
 function ownClock(): number {
   return Math.round(Date.now() - performance.now());
 }
 
-/** When each worker ID was held; undefined where the registry may have forgotten some of it. */
+/** When each worker ID was held; undefined if the registry may have forgotten some of it. */
 export function recordOf({
   registry,
   remembers,
@@ -197,12 +198,12 @@ export function recordOf({
     const rows = await registry.history(namespace, workerId);
     const [oldest] = rows;
     if (oldest === undefined || rows.length < keptClaims) return new HeldIntervals(rows, defaultLayout);
-    // Of the claims before that, nothing is on record any more.
+    // The registry keeps no record of earlier claims.
     return new HeldIntervals([{ ...oldest, continuedFrom: 0 }, ...rows], defaultLayout);
   };
 }
 
-/** The command that does the same again. */
+/** The command that repeats this run. */
 export function commandOf(
   name: string,
   { minutes, seed, holders, rate, restores, copies, clients }: RunOptions,

@@ -16,10 +16,10 @@ import type { ZooKeeper } from "../test/support/zookeeper.ts";
 import { namespace, type PutBack, type Restore } from "./scene.ts";
 
 const run = promisify(execFile);
-/** ms. */
+/** How long an operation is tried again, and the pause between two tries, ms. */
 const [patience, betweenTries] = [30_000, 100];
 
-/** Puts something back of which nothing has to start again. */
+/** Puts a copy back without a restart of the store. */
 function inPlace(work: () => Promise<void>): PutBack {
   return async (placed) => {
     await work();
@@ -27,7 +27,7 @@ function inPlace(work: () => Promise<void>): PutBack {
   };
 }
 
-/** Tries again: a cluster of which a node has just started again is down for a moment. */
+/** Tries again after an error. A cluster is down for a moment when one of its nodes has just started again. */
 async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   for (const end = performance.now() + patience; ; await sleep(betweenTries)) {
     try {
@@ -38,13 +38,16 @@ async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   }
 }
 
-/** Into the open file; and another file in its place, where all processes of this machine see that by themselves. */
+/**
+ * Two ways: into the open file, and another file in its place. The second one is there only if all processes of this machine see that by
+ * themselves.
+ */
 export function sqliteRestores(path: string, isSeen: boolean): readonly Restore[] {
   let copies = 0;
   const copy = async (): Promise<string> => {
     const file = `${path}.copy-${++copies}`;
     await backUp(path, file);
-    // As the file that it may take the place of.
+    // With the mode of the file whose place the copy may take.
     chmodSync(file, 0o600);
     return file;
   };
@@ -69,7 +72,7 @@ export function sqliteRestores(path: string, isSeen: boolean): readonly Restore[
   return isSeen ? [into, into, renamed] : [into];
 }
 
-/** All keys by RESTORE, in the place of the present ones. */
+/** Restores all keys with RESTORE, in place of the present ones. */
 export function redisRestore(server: RedisServer, prefix = `workerId/${namespace}`): Restore {
   return {
     how: "all keys by RESTORE",
@@ -80,7 +83,7 @@ export function redisRestore(server: RedisServer, prefix = `workerId/${namespace
   };
 }
 
-/** Its files, with a restart, which Redis itself shows. */
+/** Puts the server's files back, with a restart. Redis itself makes a restart visible. */
 export function redisFiles(server: RedisServer): Restore {
   return {
     how: "its files, with a restart",
@@ -99,19 +102,19 @@ export function redisFiles(server: RedisServer): Restore {
   };
 }
 
-/** A dump, restored in one transaction. */
+/** Restores a dump in one transaction. */
 export function postgresRestore(server: PostgresServer): Restore {
   return {
     how: "pg_restore",
     async copy() {
       const putBack = await dumpOfPostgres(server, namespace, "--single-transaction");
-      // It locks all tables one by one, and holders lock them in another order: the server ends one of both.
+      // The restore locks all tables one by one, and holders lock them in another order. In a deadlock, the server ends one of the two.
       return inPlace(() => patiently(putBack));
     },
   };
 }
 
-/** Copies of the tables, renamed into their place in one step. */
+/** Copies the tables, and renames the copies into their place in one step. */
 export function mysqlRestore(server: MariadbServer): Restore {
   const names = namesOf(namespace);
   let copies = 0;
@@ -131,7 +134,7 @@ export function mysqlRestore(server: MariadbServer): Restore {
       const locks = names.flatMap((name) => [`${name} READ`, `${kept(name)} WRITE`]);
       await on([
         ...names.map((name) => `CREATE TABLE ${kept(name)} LIKE ${name}`),
-        // A copy of one moment.
+        // The locks make it a copy of one moment.
         `LOCK TABLES ${locks.join(", ")}`,
         ...names.map((name) => `INSERT INTO ${kept(name)} SELECT * FROM ${name}`),
         "UNLOCK TABLES",
@@ -142,19 +145,20 @@ export function mysqlRestore(server: MariadbServer): Restore {
   };
 }
 
-/** The data directories of all servers, as they were at one moment. */
+/** Puts back the data directories of all servers, as they were at one moment. */
 export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<unknown>): Restore {
   const keptBy = (data: string): string => `${data}-kept`;
   return {
     how: "snapshots and logs, with a restart",
     async copy() {
-      // As a crash leaves them: files of running servers are in no order that another one could read.
+      // Stop the servers, so that their files are as a crash leaves them. A server could not read copies of files that another server was
+      // writing.
       for (const server of servers) server.process.signal("SIGSTOP");
       try {
         for (const { data } of servers) {
           await run("rm", ["-rf", keptBy(data)]);
           await run("cp", ["-a", data, keptBy(data)]);
-          // No ZooKeeper starts on a log that was just begun.
+          // ZooKeeper does not start with an empty log.
           await run("find", [keptBy(data), "-name", "log.*", "-size", "0", "-delete"]);
         }
       } finally {
@@ -174,7 +178,7 @@ export function zooKeeperRestore({ servers }: ZooKeeper, serving: () => Promise<
   };
 }
 
-/** A snapshot of its etcd, restored as an operator does it: with the API server stopped. */
+/** Restores a snapshot of the API server's etcd as an operator does it, with the API server stopped. */
 export function kubernetesRestore(server: Kubernetes): Restore {
   return {
     how: "etcdctl snapshot restore, with the API server stopped",
@@ -189,7 +193,7 @@ export function kubernetesRestore(server: Kubernetes): Restore {
   };
 }
 
-/** A snapshot of one member, restored under all of them. */
+/** Restores a snapshot of one member in all members. */
 export function etcdRestore(cluster: Etcd): Restore {
   return {
     how: "etcdctl snapshot restore",

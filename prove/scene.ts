@@ -3,20 +3,20 @@ import type { WallClock } from "../test/support/holder.ts";
 import type { LateProxy } from "../test/support/late-proxy.ts";
 import type { Registry } from "../src/rule/registry.ts";
 
-/** The namespace in which everybody leases. */
+/** The namespace of all leases. */
 export const namespace = "orders";
 
-/** Small, so that windows pass and quarantines end while the run lasts, ms. */
+/** Small limits, ms, so that windows pass and quarantines end during the run. */
 export const limits = { maxWindow: 1500, maxClockSkew: 1000 };
 
 /** A process that holders depend on. */
 export interface Server {
-  /** All of it: a database has a process for each connection. */
+  /** The process IDs of the server. A database has a process for each connection. */
   pids(): readonly number[];
   kill(): Promise<void>;
-  /** Asks it to end, and waits until it has. */
+  /** Asks the server to end, and waits until it has ended. */
   end(): Promise<void>;
-  /** Starts it again, with what it had saved. */
+  /** Starts the server again, with the data that it had saved. */
   start(): Promise<void>;
   readonly clock?: WallClock | undefined;
 }
@@ -24,39 +24,42 @@ export interface Server {
 /** A way in which an operator puts an older copy of a store in its place. */
 export interface Restore {
   readonly how: string;
-  /** Takes a copy, and returns how to put it back. */
+  /** Takes a copy. Resolves to a function that puts it back. */
   copy(): Promise<PutBack>;
 }
 
-/** `placed` is called once the older copy stands there; the store may still have to start. */
+/** Puts a copy back. It calls `placed` when the older copy is in its place. The store may still have to start then. */
 export type PutBack = (placed: () => void) => Promise<void>;
 
-/** A registry with all that can be done to it. */
+/** A registry, with everything that can be done to it. */
 export interface Scene {
-  /** Where this holder finds it: each has a way of its own. */
+  /** The URL for this holder. Each holder has its own way to the registry. */
   url(holder: number): string;
-  /** Networks: the first ones between a holder and the registry, one for each holder where there are any. */
+  /** The networks. The first ones are between a holder and the registry, one for each holder, if there are any. */
   readonly links: readonly (readonly FaultProxy[])[];
-  /** On the way of each holder, where writes can be told from reads: what keeps one until an older copy stands in the store's place. */
+  /**
+   * For each holder, proxies that can keep a write until an older copy has taken the store's place. Undefined if they cannot recognize
+   * writes.
+   */
   readonly late?: readonly (readonly LateProxy[])[] | undefined;
   readonly servers: readonly Server[];
   /** Cuts one server off from the others. */
   readonly cut?: { isolate(): void; rejoin(): void } | undefined;
-  /** Puts another server in the primary's place; false where none can be at the moment. */
+  /** Puts another server in the primary's place. Resolves to false if that is not possible at the moment. */
   failOver?(): Promise<boolean>;
-  /** Ways to put it back to an older copy. */
+  /** The ways to put the store back to an older copy. */
   readonly restores: readonly Restore[];
   /** Whether a restart, or another primary, begins a quarantine. */
   readonly doubtsRestarts: boolean;
   /** Mean time between faults of servers, ms. */
   readonly serverEvery: number;
-  /** How far ahead of the time the registry's own clock may have been, ms. */
+  /** How far the registry's own clock may have been ahead of the time, ms. */
   readonly ahead: number;
-  /** A view of its own, past all networks, for what is left when the run is over. */
+  /** A client that bypasses all networks, to look at what is left after the run. */
   readonly registry: Registry;
-  /** Whether its history may be held against the IDs: it forgets nothing that it acknowledged. */
+  /** Whether the IDs can be compared with the registry's history: it forgets nothing that it acknowledged. */
   readonly remembers: boolean;
-  /** How many of the last claims of a worker ID it keeps, where those are not all. */
+  /** How many of the last claims of a worker ID the registry keeps; undefined if it keeps all. */
   readonly keptClaims?: number;
   remove(): Promise<void>;
 }

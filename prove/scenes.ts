@@ -29,35 +29,35 @@ import {
 import { limits, namespace, type Restore, type Scene, type Server } from "./scene.ts";
 import { mostRows } from "../src/registries/kubernetes/records.ts";
 
-/** A kind of registry that can be put under fire. */
+/** A kind of registry that can be tested under faults. */
 export interface Stage {
   readonly name: string;
-  /** Why it cannot. */
+  /** Why it cannot run here. */
   readonly missing?: string | undefined;
-  /** Whether each holder has a way of its own to it, which can be cut. */
+  /** Whether each holder has its own way to the registry, which can be cut. */
   readonly hasNetwork: boolean;
-  /** Whether holders reach it by HTTP, as those in other languages do. */
+  /** Whether holders reach it by HTTP, as holders in other languages do. */
   readonly hasDaemon?: boolean | undefined;
-  /** For so many holders; the folder is for what it needs beside its servers. */
+  /** Starts it for so many holders. The folder is for files besides those of its servers. */
   start(holders: number, folder: string, terms: LeaseTerms): Promise<Scene>;
 }
 
-/** What a daemon is set to, for holders that do not name it. */
+/** Settings of a daemon, for holders that do not set them. */
 interface LeaseTerms {
   readonly pool: string;
   /** ms. */
   readonly window: number;
 }
 
-/** A server of which the tests know how to start and kill it. */
+/** A server that the tests can start and kill. */
 interface Started {
   readonly process: ServerProcess;
   start(): Promise<void>;
-  /** Where it is more than one process. */
+  /** Kills the server if it is more than one process. */
   kill?(): Promise<void>;
 }
 
-/** What a write of a record is known by. */
+/** The text by which a proxy recognizes a write of a record. */
 const writeOfSql = new RegExp(`UPDATE workerid_window_${namespace}`);
 const quickReplicas = ["--repl-diskless-sync-delay", "0"];
 
@@ -117,7 +117,7 @@ async function onSqlite(): Promise<Scene> {
 
 async function onRedis(holders: number): Promise<Scene> {
   const server = await RedisServer.start();
-  // Nobody else ever takes its place.
+  // No other server ever takes its place.
   const query = "?maxLag=0";
   const urlAt = (port: number): string => `redis://127.0.0.1:${port}${query}`;
   const restores = [redisRestore(server), redisRestore(server), redisFiles(server)];
@@ -134,7 +134,7 @@ async function onMariadb(holders: number, folder: string): Promise<Scene> {
 
 async function onPostgres(holders: number, folder: string): Promise<Scene> {
   const server = await PostgresServer.start();
-  // Its "fast" shutdown: the usual one waits for clients to go.
+  // SIGINT is the "fast" shutdown of PostgreSQL. The usual one waits until clients disconnect.
   const under = await clocked(server, folder, "SIGINT");
   const urlAt = (port: number): string => server.url().replace(`:${server.port}`, `:${port}`);
   return oneServer(holders, server, under, await openSql(server.url()), urlAt, [postgresRestore(server)], writeOfSql);
@@ -147,7 +147,7 @@ async function oneServer(
   registry: Registry,
   urlAt: (port: number) => string,
   restores: readonly Restore[],
-  /** What a write is known by. */
+  /** The text by which a proxy recognizes a write. */
   mark?: RegExp,
 ): Promise<Scene> {
   await init(registry);
@@ -173,7 +173,7 @@ async function onSentinels(): Promise<Scene> {
   const [primary, replica] = await Promise.all([RedisServer.start(options), RedisServer.start(options)]);
   await replica.follow(primary.port);
   const sentinels = await Sentinels.watch(primary);
-  // Each claim and renewal is on both before it counts: an old primary that lives on can confirm nothing.
+  // Both servers must have each claim and renewal before it counts, so an old primary that still runs cannot confirm any.
   const url = sentinels.url("?wait=1&maxLag=0");
   const registry = await openRedis(url);
   await init(registry);
@@ -241,7 +241,7 @@ async function onZooKeeper(holders: number, folder: string, size: number): Promi
   };
 }
 
-/** Their programs read the clock past libfaketime, so the servers' clocks are not stepped. */
+/** These programs read the clock without libfaketime, so the servers' clocks are not stepped. */
 async function onKubernetes(holders: number): Promise<Scene> {
   const server = await Kubernetes.start();
   const registry = await openKubernetes(server.url());
@@ -254,7 +254,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
     restores: [kubernetesRestore(server)],
     doubtsRestarts: false,
     serverEvery: 8000,
-    // An answer shows a server's clock to the second.
+    // An answer shows a server's clock only to the second.
     ahead: 2000,
     registry,
     remembers: true,
@@ -263,7 +263,7 @@ async function onKubernetes(holders: number): Promise<Scene> {
   };
 }
 
-/** Its program reads the clock past libfaketime, so the members' clocks are not stepped. */
+/** etcd reads the clock without libfaketime, so the members' clocks are not stepped. */
 async function onEtcd(holders: number, size: number): Promise<Scene> {
   const cluster = await Etcd.start(size);
   const registry = await openEtcd(cluster.url());
@@ -283,7 +283,7 @@ async function onEtcd(holders: number, size: number): Promise<Scene> {
     restores: [etcdRestore(cluster)],
     doubtsRestarts: false,
     serverEvery: 8000,
-    // An answer shows a member's clock to the second.
+    // An answer shows a member's clock only to the second.
     ahead: 2000,
     registry,
     remembers: true,
@@ -310,7 +310,7 @@ async function onDaemon(holders: number, folder: string, terms: LeaseTerms): Pro
   };
 }
 
-/** Three daemons on one Redis, each of which has a link of its own to it. */
+/** Three daemons on one Redis. Each daemon has its own link to it. */
 async function onDaemons(holders: number, folder: string, terms: LeaseTerms): Promise<Scene> {
   const redis = await RedisServer.start();
   const query = "?maxLag=0";
@@ -325,7 +325,7 @@ async function onDaemons(holders: number, folder: string, terms: LeaseTerms): Pr
     holders,
   );
   return {
-    // Everybody begins with another one.
+    // The holders begin with different daemons.
     url: (holder) => {
       const urls = (links[holder] ?? []).map(({ port }) => `http://127.0.0.1:${port}`);
       return urls.map((_, i) => urls[(holder + i) % urls.length]).join(",");
@@ -346,17 +346,17 @@ async function init(registry: Registry): Promise<void> {
   await registry.init({ new: true, namespace, layout: defaultLayout.fingerprint, ...limits });
 }
 
-/** For each client a way of its own to each of these ports. */
+/** Makes a link for each client to each of these ports. */
 function linksTo(ports: readonly number[], clients: number): Promise<FaultProxy[][]> {
   return Promise.all(Array.from({ length: clients }, () => Promise.all(ports.map((port) => FaultProxy.start(port)))));
 }
 
-/** The same through what may keep writes. */
+/** The same, through the proxies that can keep writes. */
 function linksThrough(late: readonly (readonly LateProxy[])[]): Promise<FaultProxy[][]> {
   return Promise.all(late.map((ways) => Promise.all(ways.map(({ port }) => FaultProxy.start(port)))));
 }
 
-/** For each client, what may keep its writes on their way to each of these ports. */
+/** Makes a proxy for each client to each of these ports. The proxy can keep the client's writes. */
 function lateTo(ports: readonly number[], clients: number, mark: RegExp): Promise<LateProxy[][]> {
   return Promise.all(
     Array.from({ length: clients }, () => Promise.all(ports.map((port) => LateProxy.start(port, mark)))),
@@ -374,7 +374,7 @@ function serverOf(server: Started, clock?: WallClock, ending: NodeJS.Signals = "
   };
 }
 
-/** Starts a server once more, with a clock that can be stepped. */
+/** Restarts a server with a clock that can be stepped. */
 async function clocked(server: Started, folder: string, ending: NodeJS.Signals = "SIGTERM"): Promise<Server> {
   const clock = wallClock(folder);
   if (clock !== undefined) {

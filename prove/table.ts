@@ -2,7 +2,7 @@ import { type Course, flawNames } from "./checker.ts";
 import { type FaultKind, faultKinds } from "./plan.ts";
 import type { Outcome } from "./prove.ts";
 
-/** What was done to what, how often, and what came of it: a column a registry. */
+/** Which faults struck, how often, and the results: one column for each registry. */
 export function tableOf(outcomes: ReadonlyMap<string, Outcome>): string {
   const columns = [...outcomes.values()];
   const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);

@@ -2,7 +2,10 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Where all that a run writes is, so that nothing stays behind it, however it ends; a database's own user passes through, too. */
+/**
+ * The folder for everything that a run writes, so that nothing is left, however the run ends. A database's own user can pass through it,
+ * too.
+ */
 export const workplace: string = mkdtempSync(join(tmpdir(), "snowlease-prove-"));
 chmodSync(workplace, 0o755);
 process.env["TMPDIR"] = workplace;
@@ -13,7 +16,7 @@ process.once("exit", () => {
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(1));
 
-/** Leaves it there. */
+/** Leaves the folder in place at the end. */
 export function keepWorkplace(): void {
   kept = true;
 }

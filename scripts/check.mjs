@@ -1,4 +1,4 @@
-// Runs every `check:*` script of package.json side by side, and shows the output of those that fail.
+// Runs all `check:*` scripts of package.json at the same time, and shows the output of those that fail.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -6,13 +6,13 @@ import { delimiter, join } from "node:path";
 import { ensureBuild, ensureDependencies, root } from "./setup.mjs";
 
 ensureDependencies();
-// Lint reads the package's declarations, through the examples: they must not be written while it runs.
+// Lint reads the declarations of the package, through the examples. A build must not write them while lint runs.
 ensureBuild();
 
 const { scripts } = JSON.parse(readFileSync("package.json", "utf8"));
 const later = new Set(["check:package", ...(existsSync("scripts/docs.mjs") ? [] : ["check:docs"])]);
 const checks = Object.keys(scripts).filter((name) => name.startsWith("check:") && !later.has(name));
-// Not through npm, which would take longer to start than most of the checks take to run.
+// Without npm, which would take longer to start than most of the checks take to run.
 const env = { ...process.env, PATH: join(root, "node_modules/.bin") + delimiter + process.env.PATH };
 
 function run(name) {

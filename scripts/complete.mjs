@@ -1,4 +1,4 @@
-// Makes of the compiled sources the program that is published: all that it needs is in it, and nothing else.
+// Makes the published program from the compiled sources. It contains everything that it needs, and nothing else.
 
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { builtinModules, createRequire } from "node:module";
@@ -17,7 +17,7 @@ export function complete(root, target) {
   vendor(root, target, scripts);
   const { exports, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   const entries = Object.values(exports).map((entry) => resolve(target, relative("dist", entry.default)));
-  // The other declarations name packages that are not installed where this is.
+  // The other declarations name packages that are not installed where the package is installed.
   const types = reachedFrom(entries, ".d.ts");
   for (const file of files) if (!scripts.includes(file) && !types.has(resolve(file))) rmSync(file);
   for (const file of types) declareDisposable(file);
@@ -25,7 +25,7 @@ export function complete(root, target) {
   checkImports(target, Object.keys(peerDependencies));
 }
 
-/** Puts the files of `sql/` in the place of the module that reads them: a bundle has no such folder. */
+/** Replaces the module that reads `sql/` by one that contains its files, since a bundle has no such folder. */
 function embedSql(target) {
   const files = filesIn("sql").map((file) => [relative("sql", file).replaceAll("\\", "/"), readFileSync(file, "utf8")]);
   const lines = files.toSorted(([a], [b]) => (a < b ? -1 : 1)).map((file) => `  ${JSON.stringify(file)},`);
@@ -40,7 +40,7 @@ export function readSql(file) {
   writeFileSync(join(target, "registries/sql-files.js"), module);
 }
 
-/** The files that a program which imports the package comes to. */
+/** The files that a program reaches by imports if it imports the package. */
 function reachedFrom(entries, extension) {
   const found = new Set(entries.map((file) => file.replace(/\.js$/, extension)));
   for (const file of found) {
@@ -51,7 +51,7 @@ function reachedFrom(entries, extension) {
   return found;
 }
 
-/** Declares what a compiler has only with the types of Node, or from version 5.2 on for a newer target. */
+/** Declares types that a compiler has only with the types of Node, or from version 5.2 on for a newer target. */
 function declareDisposable(file) {
   const text = readFileSync(file, "utf8");
   if (!/asyncDispose|AsyncDisposable/.test(text)) return;
@@ -68,8 +68,8 @@ function declareDisposable(file) {
 }
 
 /**
- * Makes the library once more, in `cjs/`, for programs whose `require` takes no ES module: Jest, and Node before 22.12. Node and bundlers that can do
- * with one have one for both ways to import it: package.json says so, by `module-sync`.
+ * Makes the library a second time, in `cjs/`, for programs whose `require` takes no ES module: Jest, and Node before 22.12. Node and
+ * bundlers whose `require` takes an ES module load the same one for both ways to import it. `module-sync` in package.json says so.
  */
 function makeCommonJs(target, scripts, types) {
   const folder = resolve(target, "cjs");
@@ -87,19 +87,19 @@ function makeCommonJs(target, scripts, types) {
     supported: { "dynamic-import": false },
     logLevel: "error",
   });
-  // Files that are beside the program, and packages in CommonJS, are there once.
+  // Files beside the program, and packages in CommonJS, are not copied.
   for (const file of scripts) {
     const from = dirname(there(file));
     const path = (name) => JSON.stringify(relative(from, resolve(dirname(file), name)).replaceAll("\\", "/"));
     const url = `require("node:url").pathToFileURL(require("node:path").join(__dirname, ${path(file)})).href`;
     const text = readFileSync(there(file), "utf8")
       .replace("const import_meta = {};", `const import_meta = { url: ${url} };`)
-      // A module of ours has its exports and no others.
+      // A module of Snowlease has its own exports and no others.
       .replaceAll(/__toESM\((require\("\.[^"]+"\))(?:, 1)?\)/g, "$1")
       .replaceAll(/\s*\/\* webpackIgnore: true \*\/\s*/g, "")
-      // Bundlers leave out a driver that is not installed where its `require` stands in a `try`, not in a function there.
+      // If a driver is not installed, bundlers leave it out only if its `require` is directly in a `try`, and not in a function there.
       .replaceAll(/Promise\.resolve\(\)\.then\(\(\) => (__toESM\(require\("[^."][^"]*"\s*\)(?:, 1)?\))\)/g, "$1")
-      // A file that is named at run time may be of either kind.
+      // A file whose name is known only at run time may be an ES module or CommonJS.
       .replaceAll(
         /Promise\.resolve\(\)\.then\(\(\) => __toESM\(require\((\w+\([^"]+?\.href\s*\))\)(?:, 1)?\)\)/g,
         "import($1)",
@@ -111,7 +111,7 @@ function makeCommonJs(target, scripts, types) {
   writeFileSync(join(folder, "package.json"), '{ "type": "commonjs" }\n');
 }
 
-/** Fails where a file imports what is not there, or a package that is neither compiled in nor a driver. */
+/** Fails if a file imports a missing file, or a package that is neither compiled in nor a driver. */
 function checkImports(target, drivers) {
   const pattern =
     /(?:^(?:import|export)\b(?:[^;"(=]*?\bfrom)? ?|\bimport\(\s*(?:\/\*.*?\*\/\s*)?|\brequire\()"([^"]+)"/gm;

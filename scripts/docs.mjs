@@ -1,5 +1,5 @@
-// Writes into docs/ what the code declares: options, parameters, addresses, layouts, commands and their JSON, calls, errors, exports; and
-// the comments of SnowleaseOptions. With --check it writes nothing, and fails where a file differs.
+// Writes into docs/ what the code declares: options, parameters, addresses, layouts, commands and their JSON, calls, errors, exports. It
+// also writes the comments of SnowleaseOptions. With --check it writes nothing, and fails if a file differs.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { ensureBuild, ensureDependencies, fail } from "./setup.mjs";
@@ -37,8 +37,8 @@ await write("docs/exports.md", "conformance", () => exportsOf("src/conformance.t
 writeWhole("docs/openapi.json", `${JSON.stringify(await description(), null, 2)}\n`);
 
 /**
- * Writes the part of a file between two markers; of a page, between `<!-- name:begin -->` and `<!-- name:end -->`.
- * @param make gets the part as it is now.
+ * Writes the part of a file between two markers. In a page, these are `<!-- name:begin -->` and `<!-- name:end -->`.
+ * @param make gets the present part.
  */
 async function write(file, name, make, [begin, end] = [`<!-- ${name}:begin -->\n`, `\n<!-- ${name}:end -->`]) {
   if (!existsSync(file)) fail(`${file} is missing: write the page, with ${begin.trim()} and ${end.trim()}`);

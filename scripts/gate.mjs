@@ -1,5 +1,5 @@
-// Which test files are the gate, `npm test`, and which ones only `npm run test:all` runs. The gate finds most in a second, and nothing in it
-// is red because the machine is slow: CONTRIBUTING.md has the rules.
+// Says which test files are in the gate, `npm test`. Only `npm run test:all` runs the others. The gate finds most bugs in a second, and a
+// slow machine does not turn it red. CONTRIBUTING.md has the rules.
 
 import { readdirSync } from "node:fs";
 import { fail } from "./setup.mjs";
@@ -27,9 +27,10 @@ const unitsLeftOut = {
 };
 
 /**
- * Of the other kinds, these alone. The other files of faults and crowds stop, cut off and restart real servers, and wait for windows of some
- * seconds: a slow machine turns them red. Those of e2e start a process of 0.3 s for each question, and what they ask is asked of the functions
- * beneath in units, but for that a process answers at all: these here look at that.
+ * The tests of other kinds that are in the gate. The other files of faults and crowds stop, cut off and restart real servers, and wait
+ * for windows of some seconds, so a slow machine turns them red. The other files of e2e start a process of 0.3 s for each question. Unit
+ * tests ask the functions below the same questions. Only the fact that a process answers at all is not tested there: the files of e2e in
+ * this list test it.
  */
 const othersTaken = [
   ..."daemon engine etcd memory mysql oracle postgres redis sqlite zookeeper"

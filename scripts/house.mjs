@@ -1,10 +1,10 @@
-// What the house keeps besides its layers: the name of an exported type has one meaning in src/, and every file there is used by
-// another one, or is what package.json exports or runs; each command that a page names is there, and so is each file of the gate; each
-// module of dist/ that a test, a benchmark or the proof suite names is built from one.
+// Checks rules besides the layers. The name of an exported type has one meaning in src/. Every file there is used by another one, or
+// package.json exports or runs it. Each command that a page names exists, and so does each file of the gate. Each module of dist/ that a
+// test, a benchmark or the proof suite names has a source.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-// It ends with an error where its lists name a file that is not there.
+// This import ends with an error if a list of the gate names a missing file.
 import "./gate.mjs";
 
 const root = resolve(import.meta.dirname, "..");
@@ -38,7 +38,7 @@ function filesUnused() {
     for (const [, specifier] of text.matchAll(/(?:from|import\() ?"(\.[^"]+)"/g)) {
       used.add(relative(src, resolve(src, dirname(file), specifier)));
     }
-    // The program of a process that is forked.
+    // The program of a process that the file forks.
     for (const [, program] of text.matchAll(/new URL\("(\.[^"]+)\.js", import\.meta\.url\)/g)) {
       used.add(relative(src, resolve(src, dirname(file), `${program}.ts`)));
     }
@@ -59,7 +59,7 @@ function commandsUnknown() {
   );
 }
 
-/** Its path is a text, which no compiler looks at. */
+/** Finds modules of dist/ that do not exist. Their paths are plain texts, which no compiler checks. */
 function modulesUnknown() {
   return ["bench", "prove", "test"].flatMap((folder) =>
     readdirSync(join(root, folder), { encoding: "utf8", recursive: true })

@@ -1,5 +1,5 @@
-// The API server that the tests of Kubernetes run on: built with Go once for each version of its source, in a folder of this user's caches.
-// Prints the path of the program.
+// Builds the API server for the tests of Kubernetes with Go, once for each version of its source, in a cache folder of this user. Prints
+// the path of the program.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -9,12 +9,12 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const source = join(import.meta.dirname, "../test/support/kubernetes");
-/** A build that takes longer was killed, ms. */
+/** Other builds ignore the lock of a build after this time, ms: it was killed. */
 const longestBuild = 1_200_000;
 
 /**
- * Builds the program before the tests that need it; where it cannot be built, they are told why. `build`: whether to take the minutes that
- * it needs.
+ * Builds the program before the tests that need it. If that is not possible, the tests get the reason. `build`: whether to take the
+ * minutes that a build needs.
  */
 export function prepareKubernetesApi({ build = true } = {}) {
   const missing =
@@ -35,7 +35,7 @@ function missingBecause() {
   return status === 0 ? undefined : "the Go modules of the API server of Kubernetes cannot be downloaded here";
 }
 
-/** The program, which is built where it is missing. */
+/** The path of the program. Builds the program if it is missing. */
 function kubernetesApi() {
   const file = programFile();
   const lock = `${file}.lock`;

@@ -1,11 +1,11 @@
-// A lint rule: imports inside src/ run one way. A rule of our own, because `no-restricted-imports` compares the text of an
-// import and overlooks `import()`, whereas a layer is a matter of where the imported file lies.
+// A lint rule: imports inside src/ run in one direction. `no-restricted-imports` compares the text of an import and overlooks `import()`.
+// This rule looks at where the imported file is.
 
 import { dirname, join, relative, resolve } from "node:path";
 
 const src = resolve(import.meta.dirname, "../src");
 
-/** What every part but the rooms of an ID's life may use. */
+/** What every part except the rooms of an ID's life may use. */
 const rooms = ["id/", "rule/", "clock.ts", "lease/", "generator/", "sharing/"];
 /** What every store may use. */
 const store = ["id/", "rule/", "clock.ts", "registries/*.ts", "registries/engine/", "store-file.ts", "node:", "npm:"];
@@ -25,8 +25,8 @@ const machinery = [
 const httpBase = ["http/problem.ts", "http/request.ts", "registries/bounded-map.ts", "serving/"];
 
 /*
- * A part of src/, and what it may import besides itself. The first part that fits a file is its own. `*` is one name, a
- * trailing `/` or `:` everything below, `npm:` any package.
+ * A part of src/, and what it may import besides itself. A file belongs to the first part that fits. `*` is one name, a trailing `/` or
+ * `:` is everything below, `npm:` is any package.
  */
 const layers = {
   "id/": [],
@@ -134,7 +134,7 @@ const pattern = (part) =>
   new RegExp(`^${part.replaceAll(".", "\\.").replaceAll("*", "[^/]+")}${/[/:]$/.test(part) ? "" : "$"}`);
 const rules = Object.entries(layers).map(([part, allowed]) => ({ part: pattern(part), allowed: allowed.map(pattern) }));
 
-/** An import as the table names it: `lease/lease.ts`, `node:fs`, `npm:zod`. */
+/** The name of an import in the table: `lease/lease.ts`, `node:fs`, `npm:zod`. */
 function nameOf(specifier, file) {
   if (specifier.startsWith(".")) return relative(src, join(src, dirname(file), specifier));
   return specifier.startsWith("node:") ? specifier : `npm:${specifier}`;
@@ -154,7 +154,7 @@ function create(context) {
   const check = ({ source }) => {
     if (typeof source?.value !== "string") return;
     const name = nameOf(source.value, file);
-    // It loads the store where that is opened, which the rule about circles does not see.
+    // `address.ts` loads the store when a registry is opened. The lint rule about import cycles does not see that.
     if (name === join(own, "address.ts")) {
       return context.report({
         node: source,

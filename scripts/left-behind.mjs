@@ -1,30 +1,30 @@
-// What tests leave behind: processes that go on, files and folders. Each is a defect of a test: it slows the tests behind it, and a machine
-// fills with it. Shared memory does not count: nothing tells which run it is of.
+// Finds what tests leave behind: running processes, files and folders. Each is a defect of a test: it slows later tests, and fills the
+// machine. Shared memory does not count, since nothing shows which run made it.
 
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long a process that was told to end may take, ms: a server writes what it has. */
+/** How long a process may take to end after it was asked to, ms. A server writes its data first. */
 const patience = 10_000;
 
-/** A file of testcontainers, which other processes may hold: it never removes it. */
+/** A file of testcontainers that other processes may hold. Testcontainers never removes it. */
 const lock = /^testcontainers-node-\d+\.lock$/;
 
 /**
- * A folder for the temporary files of one run. What is in it, or goes on in it, when the run is over was left behind.
- * Its name is short: sockets lie in it, and their paths have 107 bytes.
+ * A folder for the temporary files of one run. Files and processes that are still in it after the run were left behind. Its name is
+ * short, since it contains sockets, whose paths have at most 107 bytes.
  */
 export class RunFolder {
   path = mkdtempSync(join(tmpdir(), "sl-"));
 
   constructor() {
-    // Servers that refuse to be root run as another user.
+    // Servers that refuse to run as root run as another user.
     chmodSync(this.path, 0o711);
   }
 
-  /** The programs whose files or folder lie in here, by their process IDs. Only Linux tells. */
+  /** The programs whose files or folder are in this folder, by their process IDs. Works only on Linux. */
   processes() {
     return readdirSync(process.platform === "linux" ? "/proc" : this.path)
       .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -34,7 +34,7 @@ export class RunFolder {
       });
   }
 
-  /** Ends what goes on in here, and removes it. @returns what there was, a line each. */
+  /** Ends the processes of this folder, and removes it. @returns what there was, a line each. */
   async clear() {
     for (const end = Date.now() + patience; Date.now() < end && this.processes().length > 0;) await sleep(100);
     const processes = this.processes();
@@ -43,7 +43,7 @@ export class RunFolder {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // It has ended meanwhile.
+        // The process has ended meanwhile.
       }
     }
     rmSync(this.path, { recursive: true, force: true });
@@ -54,7 +54,7 @@ export class RunFolder {
   }
 }
 
-/** A file about a process; empty where it has ended, or is another user's. */
+/** A file about a process; empty if the process has ended, or belongs to another user. */
 function textOf(pid, name) {
   try {
     return readFileSync(`/proc/${pid}/${name}`, "latin1");

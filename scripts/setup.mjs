@@ -1,4 +1,4 @@
-// What every script needs before it can do its job. Plain Node: this runs in a clone where nothing is installed yet.
+// Prepares what every script needs. Plain Node: it runs in a clone where nothing is installed yet.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -21,12 +21,12 @@ export function fail(message, exitCode = 1) {
   process.exit(exitCode);
 }
 
-/** Installs what package-lock.json asks for, unless npm's own record of node_modules says that it is all there. */
+/** Installs what package-lock.json asks for, unless npm's own record of node_modules says that everything is there. */
 export function ensureDependencies() {
   if (isInstalled()) return;
   say("installing dependencies (npm ci)");
-  // Whatever npm was told to leave out, the compiler is a dev dependency and its binary an optional one. No package here
-  // needs its install script, and one would try to compile.
+  // npm may be configured to leave packages out. The compiler is a dev dependency, and its binary is an optional one, so both are
+  // included here. No package needs its install script, and one would try to compile.
   const status = run("npm", ["ci", "--include=dev", "--include=optional", "--ignore-scripts"]);
   if (status !== 0) fail("the dependencies could not be installed; mend what npm says above, then try again", status);
 }
@@ -36,13 +36,13 @@ function isInstalled() {
   const wanted = readJson("package-lock.json").packages;
   const present = readJson("node_modules/.package-lock.json").packages;
   return Object.keys(wanted).every((path) => {
-    // An optional package may be missing: most are the binaries of other platforms.
+    // An optional package may be missing. Most are binaries for other platforms.
     const mayMiss = path === "" || (wanted[path].optional && !present[path]);
     return mayMiss || present[path]?.integrity === wanted[path].integrity;
   });
 }
 
-/** Compiles src/ to dist/, unless dist/ was made from just these sources. */
+/** Compiles src/ to dist/, unless dist/ was made from the same sources. */
 export function ensureBuild() {
   const stamp = "node_modules/.snowlease-build";
   const makers = ["package.json", "package-lock.json", "tsconfig.json", "scripts/complete.mjs", "scripts/vendor.mjs"];
@@ -50,7 +50,7 @@ export function ensureBuild() {
   if (existsSync("dist") && existsSync(stamp) && readFileSync(stamp, "utf8") === sources) return;
 
   say("compiling (tsc)");
-  // Beside dist/, not in it: a daemon that runs from dist/ still imports from there, and a failed build leaves it whole.
+  // Compile into a folder beside dist/. A daemon that runs from dist/ still imports from there, and a failed build leaves dist/ whole.
   const next = `dist.${process.pid}`;
   const status = run(process.execPath, ["node_modules/typescript/bin/tsc", "--outDir", next]);
   if (status !== 0) {
@@ -69,8 +69,8 @@ export function ensureBuild() {
 }
 
 /**
- * Installs Debian packages that the tests drive. Takes `{package: a file that it brings}`; a `*` in a file's path stands
- * for one folder, such as that of the machine's architecture.
+ * Installs Debian packages that the tests use. Takes `{package: a file that it contains}`. A `*` in a file's path stands for one folder,
+ * such as that of the machine's architecture.
  */
 export function ensurePackages(fileOf) {
   const missing = Object.keys(fileOf).filter((name) => !exists(fileOf[name].split("/").slice(1)));
@@ -93,7 +93,7 @@ export function ensurePackages(fileOf) {
   say(`${what}; what needs them is skipped, all else runs; ${adviceFor(missing)}`);
 }
 
-/** The one command that brings Debian packages here. */
+/** The command that installs Debian packages here. */
 function adviceFor(packages) {
   if (existsSync("/usr/bin/apt-get")) return `as root: apt-get install --no-install-recommends ${packages.join(" ")}`;
   const container =
@@ -109,7 +109,7 @@ function exists([name, ...rest], folder = "/") {
   );
 }
 
-/** Runs a program to its end; its exit status. Its output goes to stderr: stdout belongs to the job that comes after. */
+/** Runs a program to its end, and returns its exit status. Its output goes to stderr, since stdout belongs to the job that comes after. */
 function run(command, args) {
   const { status, error } = spawnSync(command, args, { stdio: ["ignore", 2, 2], shell: process.platform === "win32" });
   if (error) say(`${command}: ${error.message}`);

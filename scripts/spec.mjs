@@ -1,5 +1,5 @@
-// `npm run spec`: checks the models in spec/ with spin, and that every broken variant of them is found out. With names of models or
-// variants, only those, and how the variants fail. `--long`: larger models; up to 8 GB of memory each, two at a time.
+// `npm run spec`: checks the models in spec/ with spin, and that spin finds the failure of every broken variant. With names of models or
+// variants, it takes only these, and shows how the variants fail. `--long`: larger models, with up to 8 GB of memory each, two at a time.
 
 import { execFile, spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -8,7 +8,10 @@ import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import { ensurePackages, fail, root } from "./setup.mjs";
 
-/** Each model with its macros, and with those of a longer search: of blocks, the next larger one is too large. The longest one first. */
+/**
+ * Each model with its macros, and with the macros of a longer search. For blocks, the next larger one is too large. The longest one is
+ * first.
+ */
 const models = [
   { name: "blocks", macros: [], long: [] },
   { name: "lease", macros: [], long: ["TICKS=4"] },
@@ -85,7 +88,7 @@ async function work() {
   for (let run = left.shift(); run !== undefined; run = left.shift()) show(run, await check(run));
 }
 
-/** The macros that a model's first comment lists: three blanks, the name, and what it breaks. */
+/** The macros that a model's first comment lists: three blanks, the name, and what the macro breaks. */
 function variantsOf(name) {
   const [header] = readFileSync(fileOf(name), "utf8").split("*/", 1);
   return [...header.matchAll(/^ \* {3}([A-Z][A-Z_]+) {2}/gm)].map(([, variant]) => variant);
@@ -95,11 +98,11 @@ function fileOf(name) {
   return join(root, "spec", `${name}.pml`);
 }
 
-/** Runs one model to its end, or a variant breadth first: the first failure is then the shortest there is. */
+/** Runs one model to its end, or a variant breadth first, so that the first failure is the shortest one. */
 async function check({ name, variant, macros }) {
   const cwd = mkdtempSync(join(folder, "run-"));
   const defines = macros.map((macro) => `-D${macro}`);
-  // To optimize the search for a failure takes longer than that search.
+  // For the search of a failure, optimizing takes longer than the search.
   const search = variant === undefined ? ["-O2", "-DCOLLAPSE"] : ["-O0", "-DBFS"];
   const memory = values.long && variant === undefined ? 8000 : 3000;
   const file = `${name}.pml`;
@@ -111,7 +114,7 @@ async function check({ name, variant, macros }) {
   const output = await run(join(cwd, "pan"), ["-m20000", "-w24"], cwd);
   const seconds = (performance.now() - begin) / 1000;
   const [, errors] = /errors: (\d+)/.exec(output) ?? fail(`The check of ${name} broke off: ${output}`);
-  // Above a hundred million of them: 1.0731e+08.
+  // The form of numbers above a hundred million: 1.0731e+08.
   const [, states] = /([\d.e+]+) states, stored/.exec(output) ?? [];
   const [, depth] = /\(at depth (\d+)\)/.exec(output) ?? [];
   const story = depth === undefined ? [] : storyOf(await run("spin", ["-t", ...defines, file], cwd));
@@ -142,7 +145,7 @@ async function run(command, args, cwd) {
     const { stdout } = await promisify(execFile)(command, args, { cwd, maxBuffer: 2 ** 26 });
     return stdout;
   } catch (error) {
-    // What spin and its checkers find, they say with their exit status, too.
+    // If spin and its checkers find a failure, their exit status is not 0 either.
     if (error.stdout && /State-vector/.test(error.stdout)) return error.stdout;
     throw error;
   }

@@ -1,5 +1,5 @@
-// In this very process: signals and the exit code need no passing on, and no wrapper can die and leave the daemon behind.
-// `exec` in package.json is there for the same reason: npm signals its shell, and the shell would keep that to itself.
+// The daemon runs in this process, so nothing has to pass on signals and the exit code, and no wrapper can die and leave the daemon
+// behind. package.json uses `exec` for the same reason: npm sends signals to its shell, and the shell would not pass them on.
 
 import { join } from "node:path";
 import { ensureBuild, ensureDependencies, root } from "./setup.mjs";

@@ -1,6 +1,7 @@
-// `npm run test:all`: the gate, then every other test file, the platforms, all models and a long simulation. What fails runs a second time,
-// alone: only what fails twice is red. A run that was broken off goes on where it was, unless a file changed since; `-- --again` begins
-// anew. `-- --share 2/8` takes the second of eight parts of what is not the gate; with `--minutes 5` it begins nothing after five minutes.
+// `npm run test:all`: the gate, then every other test file, the platforms, all models and a long simulation. A failed test runs a second
+// time, alone. Only tests that fail twice are red. A run that was interrupted continues, unless a file has changed since. `-- --again`
+// starts from the beginning. `-- --share 2/8` takes the second of eight parts of the tests outside the gate. With `--minutes 5` it starts
+// nothing after five minutes.
 
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +15,7 @@ import { appendResult, readIfThere, readResults, runProgram, runTests } from "./
 import { ensureBuild, ensureDependencies, ensurePackages, fail } from "./setup.mjs";
 import { printVerdict } from "./verdict.mjs";
 
-/** What is no test file, by name: arguments of Node, and more environment. */
+/** Programs besides the test files, by name: arguments of Node, and additions to the environment. */
 const programs = new Map([
   ...Object.keys(platforms).map((name) => [`platform ${name}`, { args: ["scripts/platforms.mjs", name] }]),
   ["models", { args: ["scripts/spec.mjs"] }],
@@ -24,13 +25,13 @@ const programs = new Map([
     { args: ["scripts/test.mjs", "test/simulation/simulation.test.ts"], environment: { SNOWLEASE_HISTORIES: "20000" } },
   ],
 ]);
-/** Where fewer minutes are left, so many files are begun at a time: each time, the last one runs alone. */
+/** With fewer minutes than `enoughMinutes`, `filesAtOnce` files start at a time: each time, the last one runs alone. */
 const [enoughMinutes, filesAtOnce] = [6, 6];
-/** What the next ones take, at most. */
+/** The most minutes that the next group of files takes. */
 const groupMinutes = 4;
-/** What a program takes longer than a test file, at most: all units on another Node. */
+/** How many minutes longer than a test file a program takes, at most: all units on another version of Node. */
 const programMinutes = 3;
-/** What the results depend on, beside the files of the root. */
+/** The folders on which the results depend, besides the files of the root. */
 const sources = ["bench", "deploy", "docs", "examples", "prove", "scripts", "spec", "sql", "src", "test", "web"];
 
 const values = readArguments();
@@ -70,20 +71,20 @@ function readArguments() {
   }
 }
 
-/** After so many minutes nothing is begun. */
+/** After this many minutes, nothing starts. */
 function minutesOf(text = "Infinity") {
   if (!/^(?:\d{1,4}|Infinity)$/.test(text)) fail(`Expected --minutes to be a whole number, got \`${text}\``, 2);
   return Number(text);
 }
 
-/** Every so many of them: neighbours test one store, and should be spread over all parts. */
+/** Takes each n-th piece. Neighbours test one store, so that spreads them over all parts. */
 function shareOf(all, share = "1/1") {
   const [, part, parts] = /^([1-9]\d*)\/([1-9]\d*)$/.exec(share)?.map(Number) ?? [];
   if (part === undefined || part > parts) fail(`Expected --share to be as 2/8, got \`${share}\``, 2);
   return all.filter((_, i) => i % parts === part - 1);
 }
 
-/** Keeps the results of a run that was broken off, if they are of these very files. */
+/** Keeps the results of an interrupted run, if they belong to exactly these files. */
 function resume() {
   const here = readdirSync(".", { withFileTypes: true }).filter((entry) => entry.isFile());
   const hash = hashOf([...here.map(({ name }) => name), ...sources.flatMap(filesIn)]);
@@ -102,7 +103,7 @@ async function runFiles(title, files) {
   }
 }
 
-/** Whether there is time to begin something that takes so many minutes longer than what may always be begun. */
+/** Whether there is time to start something that takes so many minutes longer than a piece that may always start. */
 function isTime(longer = 0) {
   return performance.now() - begin < (minutes - longer) * 60_000;
 }
@@ -123,7 +124,7 @@ function isRed(name) {
   return (resultOf(name)?.failed ?? 0) > 0;
 }
 
-/** Prints what came of it all, and writes how long each piece took. The next run begins anew. */
+/** Prints the whole result, and writes how long each piece took. The next run starts from the beginning. */
 function report() {
   const all = readResults(resultsFile);
   const last = all.filter(({ file }, i) => file === undefined || all.findLastIndex((each) => each.file === file) === i);

@@ -1,4 +1,5 @@
-// `npm test`: the gate, with what it needs. With arguments, whichever tests they name, by vitest: `npm test -- --project=unit layout`.
+// `npm test`: the gate, with the packages and the build that it needs. With arguments, the tests that they name to vitest: `npm test --
+// --project=unit layout`.
 
 import { gate } from "./gate.mjs";
 import { prepareKubernetesApi } from "./kubernetes-api.mjs";
@@ -27,7 +28,7 @@ async function runGate() {
 function runAsked() {
   if (!args.includes("--project=unit")) {
     ensurePackages(allPackages);
-    // A run of whole kinds builds it before the tests begin; else the first test that needs it does.
+    // For a run of whole kinds, build the API server before the tests begin. Otherwise, the first test that needs it builds it.
     if (args.every((arg) => arg.startsWith("-"))) prepareKubernetesApi();
   }
   return runTests(args, { shows: false });

@@ -1,4 +1,4 @@
-// A copy of the working tree in a temporary folder, to break something there and to run the tests of it.
+// A copy of the working tree in a temporary folder. A script breaks something there, and runs its tests.
 
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { root } from "./setup.mjs";
 
-/** What is not copied: what the scripts make, and the history. */
+/** What is not copied: the folders that scripts make, and the history. */
 const leftOut = /^(?:node_modules|dist|dist\.\d+|coverage|\.git)$/;
-/** What the scripts and vitest keep in node_modules about one tree. */
+/** What the scripts and vitest keep about one tree in node_modules. */
 const kept = /^\.(?:cache|snowlease-build|vite|vitest)/;
 
 export class TreeCopy {
@@ -39,7 +39,7 @@ export class TreeCopy {
     rmSync(join(this.path, file));
   }
 
-  /** Compiles it. Returns what the compiler says where it fails. */
+  /** Compiles the copy. Returns the output of the compiler if it fails. */
   build() {
     const { status, stderr } = spawnSync(process.execPath, ["scripts/build.mjs"], {
       cwd: this.path,

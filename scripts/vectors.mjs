@@ -1,4 +1,4 @@
-// Writes clients/vectors from our own code: `npm run vectors`. test/unit/vectors.test.ts fails where a file differs.
+// Writes clients/vectors from our own code: `npm run vectors`. test/unit/vectors.test.ts fails if a file differs.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ for (const [file, vectors] of Object.entries(await makeVectors())) {
   writeFileSync(join(root, "clients/vectors", file), `${printed(vectors, "")}\n`);
 }
 
-/** JSON whose objects and lists stand on one line where they fit, and lists of numbers always: so a case is a few lines. */
+/** JSON in few lines. Objects and lists take one line if they fit, and lists of numbers always do, so that a case takes few lines. */
 function printed(value, indent) {
   const flat = JSON.stringify(value);
   const isFlat = typeof value !== "object" || (Array.isArray(value) && value.every((part) => typeof part === "number"));

@@ -1,15 +1,19 @@
-// Puts the packages that src/ imports into the compiled program: a service that installs Snowlease installs no other package but the driver of
-// its store. Drivers are no part of this: src/ imports them by `import()`.
+// Puts the packages that src/ imports into the compiled program. A service that installs Snowlease installs no other package but the
+// driver of its store. Drivers are not put there, since src/ imports them by `import()`.
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 
-/** What stays in CommonJS: packages that `require` modules of Node, which an ES module cannot do; and zod, so that `cjs/` needs no second copy of it. */
+/**
+ * Packages that stay in CommonJS. Some `require` modules of Node, which an ES module cannot do. zod stays, so that `cjs/` needs no second
+ * copy of it.
+ */
 const commonJs = new Set(["pino", "prom-client", "zod"]);
 
 /**
- * Makes a file in `vendor/` of each package that the compiled files import, with what they use of it, and has them import that file.
+ * Makes a file in `vendor/` for each package that the compiled files import, with the parts that they use. Then the compiled files import
+ * that file.
  * @param root the folder of package.json, absolute.
  * @param target the folder of the compiled files, in `root`.
  * @param files the compiled files, by their paths in `root`.
@@ -23,7 +27,7 @@ export function vendor(root, target, files) {
   }
   const entries = [...imports.keys()];
   const inputs = [
-    // What two of them use is there once.
+    // Code that two packages use is there once.
     ...bundle(
       folder,
       entries.filter((name) => !commonJs.has(name)),
@@ -43,7 +47,7 @@ const pattern = /^import ([^;]+?) from "([^."][^"]*)";$/gm;
 const isNodes = (name) => name.startsWith("node:");
 const byName = (a, b) => (a < b ? -1 : 1);
 
-/** The names that are imported of each package, `default` for all of one in CommonJS. */
+/** The names that are imported from each package; `default` for a whole package in CommonJS. */
 function importsOf(files) {
   const imports = new Map();
   for (const file of files) {
@@ -77,13 +81,13 @@ function importFrom(folder, file) {
   if (changed !== text) writeFileSync(file, changed);
 }
 
-/** Replaces the entries by what they export; the files of packages that are in them. */
+/** Replaces the entries by bundles of their exports. Returns the files of the packages that are in them. */
 function bundle(folder, names, format) {
-  // It is there only once the dependencies are installed.
+  // esbuild is there only after the dependencies are installed.
   const require = createRequire(import.meta.url);
   const { metafile } = require("esbuild").buildSync({
     ...format,
-    // Paths in comments are relative to it: the folder's own name is another one each time.
+    // Comments have paths relative to this folder. The name of the folder itself differs each time.
     absWorkingDir: folder,
     entryPoints: names.map(fileOf),
     outdir: ".",
@@ -105,7 +109,7 @@ function bundle(folder, names, format) {
   return Object.keys(metafile.inputs);
 }
 
-/** Who made what is in `vendor/`, and on which terms it is passed on. */
+/** The authors and the licences of the code in `vendor/`. */
 function licences(folder, inputs) {
   const folders = inputs.map((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0]);
   const texts = [...new Set(folders.filter((each) => each !== undefined))].toSorted(byName).map((path) => {

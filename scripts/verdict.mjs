@@ -1,4 +1,4 @@
-// What results of tests come to, in words.
+// Puts the results of tests into words.
 
 /** Prints what was skipped and why, what failed, and one sentence; the last line has the counts. @returns whether nothing failed. */
 export function printVerdict(name, results, seconds) {
@@ -27,7 +27,7 @@ export function inMinutes(seconds) {
   return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
 }
 
-/** What occurs in a list, and how often; the most frequent one first. */
+/** What occurs in a list, and how often. The most frequent item is first. */
 function countOf(list) {
   const counts = new Map();
   for (const each of list) counts.set(each, (counts.get(each) ?? 0) + 1);

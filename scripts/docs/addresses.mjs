@@ -1,7 +1,7 @@
 import * as stores from "../../dist/registries/stores.js";
 import { table } from "./table.mjs";
 
-/** What the addresses of each scheme may list. Schemes of which the same holds share a row. */
+/** What the addresses of each scheme may list. Schemes with the same rules share a row. */
 export function addressTable() {
   const rows = new Map();
   for (const { schemes } of Object.values(stores)) {

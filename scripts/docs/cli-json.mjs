@@ -4,7 +4,7 @@ import { table } from "./table.mjs";
 
 const own = JSON.parse(readFileSync("docs/cli-json.schema.json", "utf8"));
 
-/** A table of fields for each command. @param api the description of the HTTP API, to which the schema refers. */
+/** Tables of the fields of all commands. @param api the description of the HTTP API, to which the schema refers. */
 export function shapesOf(api) {
   const page = new Page(api);
   const shapes = Object.entries(own.$defs).filter(([name]) => Object.hasOwn(commands, name.split(" ")[0]));
@@ -13,7 +13,7 @@ export function shapesOf(api) {
 
 class Page {
   #api;
-  /** Where the fields of a component of the HTTP API stand. */
+  /** Maps a component of the HTTP API to the command that shows its fields. */
   #shown = new Map();
   #command;
 
@@ -38,7 +38,7 @@ class Page {
     if ($ref !== undefined && !this.#shown.has($ref)) this.#shown.set($ref, this.#command);
   }
 
-  /** The rows of an array's items; of one that is no object only where nothing else tells of it. */
+  /** The rows of an array's items. If the items are not objects, there is a row only if no other row describes them. */
   #items(path, schema, isWhole) {
     const item = this.#resolved(schema);
     if (item.properties !== undefined) return this.#fields(`${path}.`, schema);
@@ -66,13 +66,13 @@ class Page {
     });
   }
 
-  /** A schema with what it refers to, and with the fields of all its alternatives. */
+  /** A schema with the contents of its references, and with the fields of all its alternatives. */
   #resolved({ $ref, oneOf, ...schema }) {
     if (oneOf !== undefined) return merged(oneOf.map((each) => this.#resolved(each)));
     if ($ref === undefined) return schema;
     const [file, pointer] = $ref.split("#");
     const steps = pointer.split("/").slice(1);
-    // A component of the HTTP API refers to others in its own document.
+    // A component of the HTTP API refers to other components in its own document.
     const document = file === "" && steps[0] === "$defs" ? own : this.#api;
     const target = this.#resolved(steps.reduce((part, step) => part[step], document));
     return {
@@ -84,7 +84,7 @@ class Page {
   }
 }
 
-/** The alternatives as one object: a field is required where each of them requires it. */
+/** The alternatives as one object. A field is required if each alternative requires it. */
 function merged(alternatives) {
   const [first, ...others] = alternatives;
   const names = alternatives.flatMap(({ properties }) => Object.keys(properties));

@@ -4,13 +4,13 @@ import { table } from "./table.mjs";
 
 const all = await Promise.all(Object.values(commands).map((load) => load()));
 
-/** What `snowlease --help` lists. */
+/** The commands that `snowlease --help` lists. */
 export function commandTable() {
   const rows = all.map(({ name, summary }) => [`[\`${name}\`](#${name})`, summary]);
   return table([["command", "does"], ...rows]);
 }
 
-/** What `snowlease COMMAND --help` tells of each. */
+/** What `snowlease COMMAND --help` says of each command. */
 export function commandPages() {
   return all.map(page).join("\n\n");
 }
@@ -39,7 +39,7 @@ function taken({ settings, without = [] }) {
   return settings.length === 0 ? [] : [`Takes the options ${settings.map(flagOf).join(" ")}.`];
 }
 
-/** Plain text, as help has it, in Markdown. */
+/** Plain text of the help, escaped for Markdown. */
 function escaped(text) {
   return text.replaceAll("*", "\\*").replaceAll("_", "\\_").replaceAll("<", "&lt;");
 }

@@ -1,10 +1,10 @@
 import { optionTable } from "../../dist/config/options.js";
 import { fail } from "../setup.mjs";
 
-/** Lines of a comment have at most so many columns. */
+/** Most columns of a comment's line. */
 const columns = 134;
 
-/** The members of `SnowleaseOptions`, each option with the comment that its entry in the table makes. */
+/** The members of `SnowleaseOptions`, each with the comment that is made from its entry in the table of options. */
 export function docstrings(written) {
   const options = optionTable.filter(({ scopes }) => scopes.includes("library"));
   const text = options.reduce((text, { name, description, program, default: byDefault }) => {

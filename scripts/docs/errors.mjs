@@ -5,8 +5,8 @@ import { fail } from "../setup.mjs";
 import { cells, table } from "./table.mjs";
 
 /**
- * Every code, with what the page says of it: meaning and advice are written there, by hand, and the rest is put beside them.
- * @param written what stands there now.
+ * Every code, with what the page says of it. Meaning and advice are written by hand in the page. The code adds the other columns.
+ * @param written the present part of the page.
  */
 export function errors(written) {
   const said = new Map(written.split("\n").map((line) => [cells(line)[0], cells(line).slice(-2)]));

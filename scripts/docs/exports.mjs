@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { table } from "./table.mjs";
 
-/** What an entry of the package exports, with the first sentence of each one's own comment. */
+/** The exports of an entry of the package, each with the first sentence of its comment. */
 export function exportsOf(entry) {
   const rows = named(entry)
     .map(({ name, file }) => ({ name, ...declared(name, file) }))
@@ -16,7 +16,7 @@ export function exportsOf(entry) {
 const read = (file) => readFileSync(file, "utf8");
 const order = ["function", "class", "const", "interface", "type"];
 
-/** The names of `export { a, type b } from "./x.ts"`, `export type * from` and of what the file declares itself. */
+/** The names of `export { a, type b } from "./x.ts"`, of `export type * from`, and of the file's own declarations. */
 function named(entry) {
   const text = read(entry);
   const from = Array.from(text.matchAll(/^export (?:type )?\{([^}]*)\} from "([^"]+)";/gm), ([, names, file]) =>
@@ -36,7 +36,7 @@ function named(entry) {
   return [...from.flat(), ...whole.flat(), ...own];
 }
 
-/** Where it is declared, also where a file only passes it on. */
+/** The declaration of a name, also if a file only exports it from another file. */
 function declared(name, file) {
   const found = declarations(file).find((one) => one.name === name);
   const [, from] =
@@ -58,7 +58,7 @@ function declarations(file) {
   }));
 }
 
-/** The first sentence; more of them where that says nothing yet. */
+/** The first sentence of a comment. If it is shorter than 18 characters, it takes further sentences. */
 function firstSentence(comment) {
   const text = comment
     .replace(/^\s*\* ?/gm, "")

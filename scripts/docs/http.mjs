@@ -2,7 +2,7 @@ import { createApp } from "../../dist/http/app.js";
 import { memoryRegistry } from "../../dist/testing.js";
 import { table } from "./table.mjs";
 
-/** What a daemon with tokens and `--lend` answers at /openapi.json. */
+/** The answer of a daemon with tokens and `--lend` at /openapi.json. */
 export async function description() {
   const unused = {};
   const made = { tokens: unused, ids: unused, streams: unused, metrics: unused };
@@ -10,7 +10,7 @@ export async function description() {
   return (await app.fetch(new Request("http://127.0.0.1/openapi.json"))).json();
 }
 
-/** Every call, as the daemon's own description has it. */
+/** Every call, according to the daemon's own description. */
 export async function calls() {
   const { paths, components } = await description();
   const named = ({ schema }) => components.schemas[schema.$ref?.split("/").at(-1)] ?? schema;
@@ -33,7 +33,7 @@ function role({ security }) {
   return role;
 }
 
-/** Names of what stands in body and query; what may be left out has a `?`. */
+/** The names of the fields in body and query. An optional field has a `?`. */
 function taken({ requestBody, parameters = [] }, named) {
   const { properties = {}, required = [] } = requestBody ? named(requestBody.content["application/json"]) : {};
   const body = Object.keys(properties).map((name) => `\`${name}${required.includes(name) ? "" : "?"}\``);

@@ -1,7 +1,7 @@
 import { layouts } from "../../dist/id/layout.js";
 import { table } from "./table.mjs";
 
-/** The layouts that come along. */
+/** The built-in layouts. */
 export function layoutTable() {
   const rows = Object.entries(layouts).map(([name, { fields, tick, epoch, pool, maxSequence, wrap, endOfLife }]) => [
     `\`${name}\``,

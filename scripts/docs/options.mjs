@@ -1,7 +1,7 @@
 import { optionTable } from "../../dist/config/options.js";
 import { table } from "./table.mjs";
 
-/** Every option, as src/config/options.ts has it. */
+/** Every option of src/config/options.ts. */
 export function options() {
   const rows = optionTable.map(({ name, flag, env, scopes, default: byDefault, description }) => [
     `\`${name}\``,
@@ -14,7 +14,7 @@ export function options() {
   return table([["option", "flag, environment", "in a URL", "of", "default", "meaning"], ...rows]);
 }
 
-/** The takers of an option: claims (commands and programs), the daemon, or programs alone. */
+/** Which programs take an option: claims (commands and programs), the daemon, or programs alone. */
 function takersOf(scopes) {
   const takers = [scopes.includes("cli") && "claim", scopes.includes("daemon") && "daemon"].filter(Boolean);
   return takers.length > 0 ? takers.join(", ") : "library";

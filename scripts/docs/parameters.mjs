@@ -1,7 +1,7 @@
 import * as stores from "../../dist/registries/stores.js";
 import { table } from "./table.mjs";
 
-/** The pages whose name is not the store's. */
+/** Pages whose name is not the name of the store. */
 const names = { http: "daemon", mysql: "sql", oracle: "sql", postgres: "sql" };
 
 /** The pages, each with all parameters of its stores. */

@@ -8,7 +8,7 @@ export interface FlagShape {
   /** Without the dashes. */
   readonly name: string;
   readonly short?: string | undefined;
-  /** Stands for the value; absent for a flag without one. */
+  /** A placeholder for the value, as in `-n, --count NUMBER`; absent for a flag without a value. */
   readonly value?: string | undefined;
 }
 
@@ -19,8 +19,8 @@ export function flagShape(shown: string): FlagShape {
 }
 
 /**
- * Reads a command line, more strictly than `parseArgs`: every flag has to be known, to occur once, and to have a
- * value where it needs one (which starts with a dash only after `=`).
+ * Reads a command line, more strictly than `parseArgs`. Each flag must be known, must occur once, and must have a value if it needs one.
+ * A value that starts with a dash needs `=`.
  * @throws SnowleaseError CONFIG_INVALID with the most similar flag.
  */
 export function readArguments(
@@ -75,7 +75,7 @@ function valueOf(
     if (value !== undefined) refuse(command, `the flag \`${rawName}\` without a value, got ${shown(value)}`);
     return true;
   }
-  // A negative number is no flag: whoever reads the value refuses it, and says which ones it may be.
+  // A negative number is not a flag. The code that reads the value refuses it, and names the allowed values.
   if (value === undefined || (!inlineValue && /^-[^\d]/.test(value))) {
     return refuse(command, `the flag \`${rawName}\` to have a value: \`${rawName} ${flag.value}\``);
   }

@@ -10,7 +10,7 @@ interface Operands {
   readonly name: string;
   readonly least: number;
   readonly most: number;
-  /** The operands are another program's command line: from the first one on nothing is a flag of ours. */
+  /** The operands are the command line of another program: after the first operand, no word is a flag of Snowlease. */
   readonly program?: boolean | undefined;
 }
 
@@ -30,13 +30,13 @@ export interface CliCommand {
   /** Further lines of `--help`. */
   readonly details?: readonly string[] | undefined;
   readonly examples: readonly string[];
-  /** The options that it takes: all of a scope, or some by name, each of which has a value. */
+  /** The options that the command takes: all options of a scope, or options by name. Each option by name has a value. */
   readonly settings: OptionScope | readonly string[];
-  /** Of a whole scope, those that mean nothing to it. */
+  /** Options of the scope that mean nothing to this command. */
   readonly without?: readonly string[] | undefined;
-  /** Besides its options. */
+  /** Flags besides the options. */
   readonly flags?: CommandFlags | undefined;
   readonly operands?: Operands | undefined;
-  /** Runs it; resolves to the exit code, 0 when left out. */
+  /** Runs the command. Resolves to the exit code, by default 0. */
   run(invocation: Invocation): Promise<number | void>;
 }

@@ -1,6 +1,6 @@
 import type { CliCommand } from "./command.ts";
 
-/** Every command, in the order of `snowlease --help`. Each is loaded when it is named. */
+/** Every command, in the order of `snowlease --help`. A command is loaded when a command line names it. */
 export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   id: async () => (await import("./commands/id.ts")).id,
   exec: async () => (await import("./commands/exec.ts")).exec,
@@ -25,5 +25,5 @@ export const commands: Readonly<Record<string, () => Promise<CliCommand>>> = {
   completion: async () => (await import("./commands/completion.ts")).completion(commands),
 };
 
-/** Those that a new user needs first: to make IDs, run a program, serve a registry, look and check. */
+/** The commands that a new user needs first: to make IDs, run a program, serve a registry, look and check. */
 export const firstCommands: readonly string[] = ["id", "exec", "daemon", "workers", "doctor"];

@@ -1,7 +1,7 @@
 import { printable } from "../id/printable.ts";
 import { isSnowleaseError, type ErrorCode } from "../id/errors.ts";
 
-/** The exit code of each error; 0 is success, 1 a check that found something, and 9 one that warns. */
+/** The exit code of each error. 0 is success, 1 is a check that found something, and 9 is a check that warns. */
 export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   CONFIG_INVALID: 2,
   DRIVER_MISSING: 2,
@@ -27,11 +27,11 @@ export const exitCodes: Readonly<Record<ErrorCode, number>> = {
   DEFECT: 70,
 };
 
-/** For people: the table of exit codes, as `--help` shows it. */
+/** The table of exit codes, as `--help` shows it to people. */
 export const exitCodeHelp =
   "0 ok; 1 a check found something; 2 usage or not found; 3 no worker ID; 4 lease; 5 registry; 6 clock; 7 layout or schema; 8 not allowed; 9 a check warns";
 
-/** Of a check that found nothing wrong, and something that an operator would want to know. */
+/** The exit code of a check that found no problem, but something that an operator should know. */
 export const warned = 9;
 
 /** The exit code for an error of a command. */

@@ -12,7 +12,7 @@ export async function settingsOf({ settings, without = [] }: CliCommand): Promis
   });
 }
 
-/** Every flag of a command. Where it names its options, they all have values, and their table need not be loaded to know so. */
+/** Every flag of a command. If a command names its options, each of them has a value, and the table of options need not be loaded. */
 export async function flagsOf(command: CliCommand): Promise<readonly FlagShape[]> {
   const { settings, flags } = command;
   const shapes: readonly FlagShape[] =

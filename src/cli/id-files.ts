@@ -3,7 +3,7 @@ import { type IdInput, unreadable } from "../ops/audit/id-lines.ts";
 
 const chunkSize = 256 * 1024;
 
-/** The inputs, and their bytes where known. Refuses a missing file before any other is read. */
+/** The inputs, and their size in bytes if it is known. Refuses a missing file before it reads another file. */
 export function sourcesOf(paths: readonly string[]): { readonly sources: IdInput[]; readonly size?: number } {
   const sources: IdInput[] = [];
   let size = 0;
@@ -22,7 +22,7 @@ export function sourcesOf(paths: readonly string[]): { readonly sources: IdInput
   return { sources, ...(size > 0 && { size }) };
 }
 
-/** Opened when its turn has come. */
+/** Opens the file when it is read. */
 async function* bytesOf(path: string): AsyncGenerator<Uint8Array> {
   yield* createReadStream(path, { highWaterMark: chunkSize });
 }

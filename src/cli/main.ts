@@ -33,7 +33,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   if (isHelp(name)) {
     const topic = rest.find((word) => !isHelp(word));
-    // Alone: what stands behind the command, as in `help migrate plan`, must not become its operands.
+    // The topic alone: the words after it, as in `help migrate plan`, must not become its operands.
     if (topic !== undefined) return main([topic, "--help"]);
     return print(overview(await loaded(Object.keys(commands))));
   }
@@ -51,7 +51,7 @@ function loaded(names: readonly string[]): Promise<CliCommand[]> {
   return Promise.all(names.flatMap((name) => commands[name]?.() ?? []));
 }
 
-/** As other programs have it, `help COMMAND` is `COMMAND --help`. */
+/** As in other programs, `help COMMAND` is `COMMAND --help`. */
 function isHelp(word: string): boolean {
   return ["help", "--help", "-h"].includes(word);
 }

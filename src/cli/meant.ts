@@ -1,9 +1,9 @@
 import { didYouMean } from "../id/did-you-mean.ts";
 
-/** Words of other programs, each with what it is called here. */
+/** For each word of Snowlease, the words of other programs. */
 type WordsElsewhere = Readonly<Record<string, readonly string[]>>;
 
-/** Commands by the words that other programs have for them. */
+/** Commands, with the words that other programs have for them. */
 export const commandsElsewhere: WordsElsewhere = {
   id: ["generate", "gen", "next", "new"],
   exec: ["run"],
@@ -22,7 +22,7 @@ export const commandsElsewhere: WordsElsewhere = {
   "--version": ["version"],
 };
 
-/** The same of flags, without dashes. */
+/** Flags without dashes, with the words that other programs have for them. */
 export const flagsElsewhere: WordsElsewhere = {
   listen: ["port", "p", "bind", "addr", "address"],
   registry: ["url", "uri", "store", "database", "db"],
@@ -33,8 +33,9 @@ export const flagsElsewhere: WordsElsewhere = {
 };
 
 /**
- * What somebody meant who wrote an unknown word. In this order: the known word that other programs call so; the one that is spelt nearly
- * so; the only one that begins so, or one that the word begins with; the one whose name elsewhere is spelt nearly so.
+ * The known word that a user probably meant by an unknown one. The first of these that exists: the known word for a word of other
+ * programs; the known word with nearly the same spelling; the only known word that begins with the unknown word, or a known word with
+ * which the unknown word begins; the known word for a word of other programs with nearly the same spelling.
  */
 export function meantBy(word: string, known: readonly string[], elsewhere: WordsElsewhere): string | undefined {
   const lower = word.toLowerCase();

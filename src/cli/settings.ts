@@ -25,16 +25,16 @@ export async function claimConfig(
   return resolveConfig({ flags: Object.fromEntries(flags), env, cwd: process.cwd() });
 }
 
-/** The same for a command that is about a registry itself: inside `snowlease exec`, that is not the lease which is lent there. */
+/** The same for a command about a registry itself. Inside `snowlease exec`, it does not use the lease that `exec` lends. */
 export async function registryConfig(invocation: Invocation): Promise<Config> {
   const { withoutLent } = await import("../config/lent-lease.ts");
   return claimConfig(invocation, withoutLent(process.env));
 }
 
 /**
- * The same for an operator's command that writes: the embedded file in the operator's home, right for a program alone on its host, is
- * hardly ever the registry that an operator means.
- * @throws SnowleaseError CONFIG_INVALID where no option names a registry.
+ * The same for an operator's command that writes. The default registry is a file in the home folder. It is right for one program alone on
+ * its host, but an operator rarely means it.
+ * @throws SnowleaseError CONFIG_INVALID if no option names a registry.
  */
 export async function namedRegistryConfig(invocation: Invocation): Promise<Config> {
   const config = await registryConfig(invocation);
@@ -46,8 +46,8 @@ export async function namedRegistryConfig(invocation: Invocation): Promise<Confi
 }
 
 /**
- * How a command that is shown names the registry of this one: not at all where it finds it by itself; undefined where its URL has more than
- * can be shown, such as a password.
+ * The flag by which a shown command names the registry of this command: empty if that command finds it by itself, undefined if its URL
+ * has parts that must not be shown, such as a password.
  */
 export function registryFlag({ flags }: Invocation, config: Config): string | undefined {
   const { level } = config.sources.registry ?? {};
@@ -59,8 +59,8 @@ export function registryFlag({ flags }: Invocation, config: Config): string | un
 }
 
 /**
- * The namespaces that the operands name, or else the option's.
- * @throws SnowleaseError CONFIG_INVALID for a name that is none, and where a flag names one, too.
+ * The namespaces that the operands name, otherwise the namespace of the option.
+ * @throws SnowleaseError CONFIG_INVALID for an invalid name, and if both operands and a flag name one.
  */
 export async function namespacesOf(
   names: readonly string[],
@@ -76,12 +76,12 @@ export async function namespacesOf(
   return names.map((name) => readOption("namespace", name, "the argument"));
 }
 
-/** Where the registry is: on a command line it is always a URL. */
+/** The address of the registry. On a command line it is always a URL. */
 export function addressOf({ registry }: Config): RegistryAddress {
   return registry as RegistryAddress;
 }
 
-/** The registry, opened when it is first asked something. */
+/** The registry. It opens at the first call. */
 export async function deferConfigured(config: Config): Promise<LazyRegistry> {
   const { lazyRegistry } = await import("../registries/lazy.ts");
   return lazyRegistry(addressOf(config), { operationTimeout: config.operationTimeout });
@@ -93,8 +93,8 @@ export async function openConfigured(config: Config): Promise<Registry> {
 }
 
 /**
- * Opens the registry for a look at it, and closes it in the end.
- * @throws SnowleaseError NOT_FOUND for an embedded registry that does not exist: opening it would create it.
+ * Opens the registry for a look at it, and closes it afterwards.
+ * @throws SnowleaseError NOT_FOUND for an embedded registry that does not exist. Opening it would create it.
  */
 export async function withRegistry<Result>(
   config: Config,
@@ -112,7 +112,7 @@ export async function withRegistry<Result>(
   return withOpened(config, use);
 }
 
-/** Opens the registry, also one that this creates, and closes it in the end. A terminal shows that it waits for it. */
+/** Opens the registry, creates it if necessary, and closes it afterwards. A terminal shows that the command waits for it. */
 export function withOpened<Result>(config: Config, use: (registry: Registry) => Promise<Result>): Promise<Result> {
   return whileWaiting(addressOf(config).redacted, async () => {
     const registry = await openConfigured(config);
@@ -124,7 +124,7 @@ export function withOpened<Result>(config: Config, use: (registry: Registry) => 
   });
 }
 
-/** The layout of a namespace. @throws SnowleaseError LAYOUT_MISMATCH where an option names another one. */
+/** The layout of a namespace. @throws SnowleaseError LAYOUT_MISMATCH if an option names another layout. */
 export function storedLayout(info: NamespaceInfo, { namespace, layout, sources }: Config): Layout {
   if (sources.layout !== undefined) checkLayout(namespace, layout.fingerprint, info);
   return Layout.parse(info.layout);

@@ -2,10 +2,10 @@ import { configInvalid, shown } from "../id/errors.ts";
 import { encodings, type EncodingName } from "../id/encodings.ts";
 import type { CommandFlags, Invocation } from "./command.ts";
 
-/** The forms of IDs, for `--format`. */
+/** The encodings of IDs, for `--format`. */
 export const formatNames: readonly EncodingName[] = Object.keys(encodings) as EncodingName[];
 
-/** One of several words. @throws SnowleaseError CONFIG_INVALID */
+/** One of several allowed words. @throws SnowleaseError CONFIG_INVALID */
 export function wordOf<Word extends string>(
   { flags }: Invocation,
   flag: string,
@@ -17,19 +17,19 @@ export function wordOf<Word extends string>(
   throw configInvalid(`Expected \`--${flag}\` to be one of ${words.join(", ")}, got ${shown(text)}; name one of them.`);
 }
 
-/** Of a command that reads IDs. */
+/** Flags of a command that reads IDs. */
 export const nearFlag: CommandFlags = {
   "--at TIME":
     "A time close to the making of the IDs, for a layout whose timestamp wraps: Unix ms, or like 2026-11-20T12:02:04Z. It may be off by less than half a wrap.",
 };
 
-/** Of a command that reads IDs of any encoding. */
+/** Flags of a command that reads IDs of any encoding. */
 export const readingFlags: CommandFlags = {
   "--format FORMAT": `The encoding of the IDs: ${formatNames.join(", ")}. Left out: recognized for each ID.`,
   ...nearFlag,
 };
 
-/** Unix ms of a time. @throws SnowleaseError CONFIG_INVALID */
+/** The time of a flag, Unix ms. @throws SnowleaseError CONFIG_INVALID */
 export function timeOf({ flags }: Invocation, flag: string): number | undefined {
   if (!flags.has(flag)) return undefined;
   const text = String(flags.get(flag));
@@ -53,7 +53,7 @@ export function readingOf(invocation: Invocation): { format: EncodingName | unde
   return { format: wordOf(invocation, "format", formatNames), at: timeOf(invocation, "at") };
 }
 
-/** Worker IDs on the command line, each once. @throws SnowleaseError CONFIG_INVALID */
+/** The worker IDs on the command line, without repeats. @throws SnowleaseError CONFIG_INVALID */
 export function workerIdsOf(operands: readonly string[]): readonly number[] {
   return [...new Set(operands.map((text) => integerOf(text, "WORKER_ID", 0, 2 ** 31 - 1)))];
 }

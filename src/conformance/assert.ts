@@ -20,7 +20,7 @@ export function between(seen: number | undefined, low: number, high: number, wha
   ensure(holds, `${what} to be an integer from ${low} to ${high}`, seen);
 }
 
-/** Returns an answer that has this outcome; throws for any other. */
+/** Returns the answer if it has this outcome. Throws for any other outcome. */
 export function outcome<Answer extends { readonly outcome: string }, Name extends Answer["outcome"]>(
   answer: Answer,
   name: Name,
@@ -30,7 +30,7 @@ export function outcome<Answer extends { readonly outcome: string }, Name extend
   return answer as Extract<Answer, { readonly outcome: Name }>;
 }
 
-/** How an operation ends: with this outcome, or with the code of an error. Never rejects. */
+/** How an operation ends: its outcome, or the code of its error. Never rejects. */
 export function endOf(operation: Promise<{ readonly outcome: string }>): Promise<string> {
   return operation.then(
     ({ outcome }) => outcome,

@@ -71,7 +71,7 @@ export const choices: readonly ConformanceCheck[] = [
       const pool = { first: 0, last: 2 };
       const held: GrantedClaim[] = [];
       for (const workerId of [0, 1, 2]) held.push(await trial.claim({ workerId, holder: on(`host-${workerId}`) }));
-      // Times that all three may have used, however long their claims took.
+      // From this time on, all three holders may have used their windows, however long their claims took.
       const from = Math.max(...held.map(({ grant }) => grant.from));
       for (const [i, used] of [3000, 1000, 2000].entries())
         await trial.released(held[i] as GrantedClaim, { until: from + used });

@@ -2,7 +2,7 @@ import { ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { long, on, recentsFrom, short, type Trial } from "./trial.ts";
 
-/** A worker ID that was given back with recents of [begin, until). A clock at `inside` shows a time in them. */
+/** A worker ID that was given back with recents of [begin, until). `inside` is a time in them. */
 interface GivenBack {
   readonly fence: number;
   readonly begin: number;
@@ -14,7 +14,7 @@ interface GivenBack {
 async function givenBack(trial: Trial, unknown = 100): Promise<GivenBack> {
   const first = await trial.claim({ workerId: 7 });
   const { fence, from } = first.grant;
-  // The holder's clock stands still meanwhile: however long the release takes, `inside` is not before it.
+  // The holder's clock stands still: however long the release takes, `inside` is not before it.
   const { clock } = first.request;
   const [begin, until] = [from + unknown, clock + 500];
   await trial.released(first, { until, recents: recentsFrom(begin) }, { clock });
@@ -135,7 +135,7 @@ export const continuing: readonly ConformanceCheck[] = [
   check("a holder that continued hands on the recents that it inherited", async (trial) => {
     const { begin, until, inside } = await givenBack(trial);
     const second = await trial.claim({ workerId: 7, clock: inside });
-    // The holder never got past the recents that it inherited: its own window, which begins later, stays unused.
+    // The holder never used more than the recents that it inherited. Its own window, which begins later, stays unused.
     await trial.released(second, { until, recents: recentsFrom(begin, 1, 2, 3) }, { clock: inside });
     const third = await trial.claim({ workerId: 7, clock: inside + 1, holder: on("gamma") });
     equal(third.grant.recents, recentsFrom(begin, 1, 2, 3), "the recents of the third holder");

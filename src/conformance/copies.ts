@@ -18,7 +18,7 @@ async function separate(trial: Trial, era: string): Promise<NamespaceInfo> {
 
 const numberOf = (era = ""): number => Number.parseInt(era, 10);
 
-/** A copy of a store that is put to another use than its original. */
+/** A copy of a store that is used for another purpose than its original. */
 export const copies: readonly ConformanceCheck[] = [
   checkNew(
     "a copy that is separated has another id and receipt key, is in quarantine, and keeps its records",
@@ -31,7 +31,7 @@ export const copies: readonly ConformanceCheck[] = [
       const held = await trial.claim({ workerId: 7, window: short });
       const turn = newToken();
       await trial.renewed(held, { nextTurn: turn, window: short });
-      // A state changes by itself, and with it how programs without windows see the worker ID.
+      // The state of a worker ID changes by itself. So does how programs without windows see the worker ID.
       const stored = async () => (await trial.records()).map(({ state: _, marked: __, ...record }) => record);
       const [records, before, key, neighbours] = [
         await stored(),
@@ -97,7 +97,7 @@ export const copies: readonly ConformanceCheck[] = [
       equal(renewal.from, info.quarantineEnd, "`from` of the renewal");
       const { namespaceId, era, renewals } = contentOf(renewal.receipt);
       equal([namespaceId, era, renewals], [info.id, info.era, 2], "id, era and renewals of its receipt");
-      // The original goes on, and grants beside this store.
+      // The original goes on, and grants at the same time as this store.
       const elsewhere = edited(text, { until: renewal.until + long });
       await refuses("QUARANTINE", "a renewal with a later receipt of the earlier id", ask(elsewhere));
       const { era: last } = await known(trial);

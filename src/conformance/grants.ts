@@ -25,7 +25,7 @@ export const grants: readonly ConformanceCheck[] = [
         const sent = trial.now();
         const { grant, request } = await trial.claim({ clock: sent + ahead });
         equal(grant.from, grant.clock - maxClockSkew, "`from`");
-        // A store that had to wait, or was beaten, counts from the claimer's clock at its last attempt.
+        // A store that waited or tried again counts from the claimer's clock at its last attempt.
         const latest = request.clock + trial.now() - sent;
         const [least, most] = [request.clock, latest].map((clock) => Math.max(clock, grant.clock) + long);
         between(grant.until, least ?? 0, most ?? 0, `\`until\` with a clock ${ahead} ms ahead`);

@@ -4,7 +4,7 @@ import { receiptOf } from "./receipts.ts";
 import type { LateStore } from "./subject.ts";
 import { type GrantedClaim, hour, type Trial } from "./trial.ts";
 
-/** All holders have one label, as in containers of one image: only their tokens tell them apart. No window ends meanwhile. */
+/** All holders have one label, as in containers of one image, so only their tokens differ. No window ends during a check. */
 const only = { pool: { first: 0, last: 0 }, window: hour };
 
 type Ask = (trial: Trial, held: GrantedClaim, late: LateStore) => Promise<{ readonly outcome: string }>;
@@ -14,7 +14,10 @@ const renewal: Ask = (trial, held, { registry }) =>
 const giveBack: Ask = (trial, held, { registry }) =>
   trial.release(held, { until: held.grant.from + 1 }, { registry, receipt: receiptOf(held) });
 
-/** A holder that the older copy does not know asks; the number is claimed anew from that copy before the write arrives. */
+/**
+ * Makes a check where a holder sends a request, and the older copy does not know this holder. Another holder claims the worker ID from
+ * that copy before the write arrives.
+ */
 function heldByAnother(what: string, ask: Ask): ConformanceCheck {
   return checkNew(
     `${what} that was decided before the store was put back changes nothing of the claim that stands there`,
@@ -41,7 +44,7 @@ function heldByAnother(what: string, ask: Ask): ConformanceCheck {
   );
 }
 
-/** A write that arrives behind an older copy of the store. Versions that are counted come again there. */
+/** A write that arrives after an older copy of the store was put back. Versions that a store counts repeat there. */
 export const lateWrites: readonly ConformanceCheck[] = [
   heldByAnother("a renewal", renewal),
   heldByAnother("a give-back", giveBack),
@@ -52,7 +55,7 @@ export const lateWrites: readonly ConformanceCheck[] = [
       await trial.init({ maxWindow: hour, new: true });
       const late = await trial.late();
       const held = await trial.claim(only);
-      // What a claim notes of the pool is noted before.
+      // This claim writes what a claim notes of the pool, so that the copy has it.
       await endsIn(endOf(trial.ask(only)), ["exhausted"], "another claim");
       const putBack = await late.copy();
       await trial.released(held, { until: held.grant.from + 1 });

@@ -11,7 +11,7 @@ async function fencesOf(trial: Trial, range?: HistoryRange): Promise<number[]> {
   return (await trial.history(7, range)).map(({ fence }) => fence);
 }
 
-/** Three claims of worker 7: two given back, one second after the begin of their windows, and one live. */
+/** Three claims of worker 7. Two were given back, one second after the begin of their windows. The third is live. */
 async function threeClaims(trial: Trial): Promise<[GrantedClaim, GrantedClaim, GrantedClaim]> {
   const first = await trial.usedOnce(7, 1000, "alpha");
   const second = await trial.usedOnce(7, 1000, "beta");

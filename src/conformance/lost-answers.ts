@@ -3,20 +3,20 @@ import { endOf, endsIn, ensure, equal, outcome } from "./assert.ts";
 import { check, type ConformanceCheck } from "./check.ts";
 import { type GrantedClaim, long, newToken, on, short, type Trial } from "./trial.ts";
 
-/** What a client says that gave up, instead of the outcome. */
+/** The error of a client that gave up. */
 const unanswered = "REGISTRY_UNAVAILABLE";
-/** What still comes of a request whose client has been answered comes within this time, ms. */
+/** The time in which a request still has its effect after its client got an answer, ms. */
 const afterEnd = 100;
 /** How often a check looks whether the store has done what it was asked for, and the pause in between, ms. */
 const [mostLooks, betweenLooks] = [1000, 5];
 
 /** An operation whose first answer is lost. */
 interface UnheardRequest {
-  /** Sends it. */
+  /** Sends the request. */
   readonly ask: (registry: Registry) => Promise<{ readonly outcome: string }>;
-  /** Whether the store has done it. */
+  /** Whether the store has done the request. */
   readonly isDone: () => Promise<boolean>;
-  /** What happens before its client hears that the connection broke. Default: nothing. */
+  /** Runs before the client learns that the connection broke. Default: nothing. */
   readonly meanwhile?: () => Promise<void>;
 }
 
@@ -34,13 +34,16 @@ async function unheard(trial: Trial, { ask, isDone, meanwhile }: UnheardRequest)
   await meanwhile?.();
   lossy.lose();
   const seen = await end;
-  // What a driver keeps for a connection anew goes before this.
+  // A request that the driver keeps for a new connection goes before this one.
   await lossy.registry.describe(trial.namespace);
   await trial.pause(afterEnd);
   return seen;
 }
 
-/** Makes a check of what ends a claim with this window, and is sent again after another holder has claimed the worker ID. */
+/**
+ * Makes a check of a request that ends a claim with this window. The client sends it again after another holder has claimed the worker
+ * ID.
+ */
 function endsOneClaim(
   what: string,
   window: number,
@@ -69,7 +72,7 @@ function endsOneClaim(
   );
 }
 
-/** What a client does again whose connection broke before the answer came: the store has done it already. */
+/** What a client sends again after its connection broke before the answer came. The store has done the request already. */
 export const lostAnswers: readonly ConformanceCheck[] = [
   check(
     "a claim whose answer is lost is granted once",

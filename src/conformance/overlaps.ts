@@ -24,13 +24,13 @@ interface ExpectedWindow {
   readonly released: boolean;
 }
 
-/** Sends random requests for three worker IDs and compares each answer, and at last each record, with the rule. */
+/** Sends random requests for three worker IDs. Compares each answer, and each record at the end, with the rule. */
 async function walk(trial: Trial, pick: (n: number) => number): Promise<void> {
   const windows = new Map<number, ExpectedWindow>();
-  /** Every holder so far: they may send late requests. */
+  /** All holders so far. They may send late requests. */
   const holders: GrantedClaim[] = [];
 
-  /** The expected window of a holder's worker ID, if it is still the present holder. */
+  /** The expected window of a holder's worker ID; undefined if the holder is not the present one. */
   function presentOf(held: GrantedClaim): ExpectedWindow | undefined {
     const known = windows.get(held.grant.workerId);
     return known?.held === held && !known.released ? known : undefined;
@@ -147,7 +147,7 @@ export const overlaps: readonly ConformanceCheck[] = [
   check("the windows granted for a worker ID never overlap, after any sequence of requests", async (trial) => {
     for (const seed of [1, 2]) {
       await walk(trial, seeded(seed));
-      // The next walk expects unused worker IDs: wait until no window is open.
+      // The next walk expects unused worker IDs, so wait until no window is open.
       await trial.pause(200);
     }
   }),

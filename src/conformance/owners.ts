@@ -44,7 +44,7 @@ export const owners: readonly ConformanceCheck[] = [
       equal((await take(trial, { reuse: "never" })).grant.workerId !== 9, true, "that it gets a new one");
       const pool = { first: 0, last: 8 };
       ensure((await take(trial, { pool })).grant.workerId !== 9, "one of its pool", 9);
-      // Also after the host has used many others.
+      // The owner also gets it after it has used many other worker IDs.
       for (let workerId = 100; workerId < 120; workerId++) await take(trial, { workerId });
       const held = await take(trial, { preferred: [5] });
       equal(held.grant.workerId, 9, "what it gets");
@@ -69,7 +69,7 @@ export const owners: readonly ConformanceCheck[] = [
       equal(grant.recents, undefined, "what it may continue");
       const repeated = outcome(await trial.registry.claim(held.request), "granted", "the same claim again");
       equal([repeated.fence, repeated.from, repeated.until], [grant.fence, grant.from, grant.until], "its grant");
-      // No ID was made: an operator ends the window early.
+      // No ID was made, so an operator ends the window early.
       await trial.force(7, { fence: grant.fence, resetWindow: true });
       await trial.passed((await trial.record(7)).until);
     }

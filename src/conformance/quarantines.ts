@@ -9,7 +9,7 @@ import { hour, long, newToken, on, otherLayout, recentsFrom, short, type Granted
 
 /** Limits whose quarantine a check waits for, ms. */
 const brief: NamespaceLimits = { maxWindow: 100, maxClockSkew: 700 };
-/** Limits whose quarantine only an operator ends within a check, ms. */
+/** Limits whose quarantine ends within a check only if an operator ends it, ms. */
 const endless: NamespaceLimits = { maxWindow: assumedLimits.maxWindow, maxClockSkew: 800 };
 
 type Body = (trial: Trial, held: GrantedClaim) => Promise<void>;
@@ -23,7 +23,7 @@ function within(limits: NamespaceLimits, title: string, body: Body): Conformance
   return checkNew(title, withHolder, "plain-receipts");
 }
 
-/** Shows a receipt of worker 500, which has no record, and expects QUARANTINE. Returns what is then known of the namespace. */
+/** Shows a receipt of worker 500, which has no record, and expects QUARANTINE. Returns what is known of the namespace after that. */
 async function show(trial: Trial, held: GrantedClaim, changes: Partial<Receipt> = {}): Promise<KnownNamespace> {
   const { key } = held;
   const receipt = edited(receiptOf(held), { workerId: 500, ...changes });
@@ -47,13 +47,13 @@ async function endNow(trial: Trial, era: string): Promise<EraInfo> {
   return registry.endQuarantine({ namespace, era });
 }
 
-/** The time after evidence, in which a registry grants nothing, and the era that begins with it. */
+/** The time after evidence in which a registry grants nothing, and the era that begins with it. */
 export const quarantines: readonly ConformanceCheck[] = [
   within(endless, "in a quarantine nothing is granted or renewed, and give-backs are answered", async (trial, held) => {
     const namespace = await trial.otherNamespace();
     const other = await trial.claim({ workerId: 8, window: short });
     await trial.renewed(other, { nextTurn: newToken(), window: short });
-    // A state changes by itself, and with it how programs without windows see the worker ID.
+    // The state of a worker ID changes by itself. So does how programs without windows see the worker ID.
     const stored = async () => (await trial.records()).map(({ state: _, marked: __, ...record }) => record);
     const before = await stored();
     await begin(trial, held);
@@ -66,7 +66,7 @@ export const quarantines: readonly ConformanceCheck[] = [
       await refuses("QUARANTINE", "a renewal with a receipt", trial.renew(held, { window: short, receipt }));
     }
     equal(await stored(), before, "the records");
-    // By whichever copy: the turn of an older era decides nothing.
+    // Any copy may release, since the turn of an older era decides nothing.
     await trial.released(other, { until: other.grant.from }, { receipt: receiptOf(other) });
     await trial.released(other);
     equal((await trial.record(8)).clean, false, "whether the give-back is clean");
@@ -150,7 +150,7 @@ export const quarantines: readonly ConformanceCheck[] = [
       await trial.renewed(unheard, { nextTurn: unheardTurn, window: short });
       const { end, info } = await begin(trial, held);
       await trial.passed(end);
-      // The registry forgot 5 renewals of this holder, and the last turn.
+      // The registry forgot 5 renewals of this holder, and its last turn.
       const receipt = edited(text, { renewals: 6 });
       const sent = { turn: newToken(), nextTurn: newToken(), receipt, window: short };
       const renewal = await trial.renewed(held, sent);
@@ -163,24 +163,24 @@ export const quarantines: readonly ConformanceCheck[] = [
       equal((await trial.record(7)).from, end, "`from` of the record");
       const again = await trial.renewed(held, sent);
       equal([again.from, again.turn], [end, sent.nextTurn], "`from` and turn of the repeated renewal");
-      // On a slow machine its window has passed by now, and is opened again.
+      // On a slow machine the window has passed by now, and is opened again.
       const isOpen = Math.max(again.clock, trial.now()) < renewal.until;
       if (isOpen) equal({ ...again, clock: 0 }, { ...renewal, clock: 0 }, "the repeated renewal");
       const copy = { turn, nextTurn: newToken(), window: short };
       equal(outcome(await trial.renew(held, copy), "lost", "a renewal of a copy").reason, "cloned", "its reason");
-      // The answer to this one was lost before the quarantine.
+      // The answer to this renewal was lost before the quarantine.
       equal(
         (await trial.renewed(unheard, { nextTurn: unheardTurn, window: short })).from,
         end,
         "`from` of a repeated one",
       );
-      // A holder that forgot nothing and sends no receipt.
+      // This holder forgot nothing and sends no receipt.
       const checkpoint = { timestamp: end - 1, sequence: 0 };
       equal((await trial.renewed(plain, { window: short, checkpoint })).from, end, "`from` of another holder");
       equal((await trial.record(8)).checkpoint, undefined, "a checkpoint from before the end");
       await trial.renewed(plain, { window: short, checkpoint: { ...checkpoint, timestamp: end } });
       equal((await trial.record(8)).checkpoint, { ...checkpoint, timestamp: end }, "a checkpoint at the end");
-      // What another copy knows of the times before the quarantine, the registry may have forgotten.
+      // The registry may have forgotten what another copy of the holder knows of the times before the quarantine.
       const copied = edited(text, { renewals: 20 });
       await trial.released(held, { until: again.until }, { receipt: copied, turn: newToken() });
       const { clean, until } = await trial.record(7);
@@ -265,7 +265,7 @@ export const quarantines: readonly ConformanceCheck[] = [
     equal((await trial.renewed(held, { window: short })).from, opensAt, "`from` of an older holder");
     await trial.renewed(held, { window: short, checkpoint });
     equal((await trial.record(7)).checkpoint, checkpoint, "its checkpoint");
-    // What the quarantine would have covered is still covered.
+    // The times that the quarantine would have covered are still covered.
     const receipt = edited(receiptOf(held), { workerId: 500, until: end });
     const lost = { ...held, key: { ...held.key, workerId: 500 } };
     outcome(await trial.renew(lost, { receipt, window: short }), "lost", "a renewal with evidence from before");

@@ -6,7 +6,7 @@ import { between, ensure, equal, outcome, refuses } from "./assert.ts";
 import { check, checkNew, type ConformanceCheck } from "./check.ts";
 import { hour, long, newToken, on, recentsFrom, short, type GrantedClaim, type Trial } from "./trial.ts";
 
-/** The fields of a receipt's text in their order, behind its version. */
+/** The fields of a receipt's text in their order, after its version. */
 const order: readonly (keyof Receipt)[] = [
   "namespaceId",
   "era",
@@ -25,14 +25,14 @@ export function receiptOf({ grant }: GrantedClaim): string {
   return grant.receipt;
 }
 
-/** What the text of a receipt says. */
+/** The content of a receipt's text. */
 export function contentOf(text: string | undefined): Receipt {
   const receipt = readReceipt(text);
   ensure(receipt !== undefined, "a receipt as the rule writes it", text);
   return receipt;
 }
 
-/** The text of a receipt that a registry would have answered, had more happened. */
+/** The text of a receipt that a registry would have answered after more events. */
 export function edited(text: string, changes: Partial<Record<keyof Receipt, string | number>>): string {
   const receipt = { ...contentOf(text), ...changes };
   return [text.split(".")[0], ...order.map((name) => receipt[name])].join(".");
@@ -57,16 +57,16 @@ export async function noQuarantineSince(trial: Trial, before: NamespaceInfo): Pr
 
 const numberOf = (era: string): number => Number.parseInt(era, 10);
 
-/** A later claim of the same worker ID than the registry knows. */
+/** A later claim of the same worker ID than the claim that the registry knows. */
 function later(_: GrantedClaim, { fence }: Receipt): Partial<RenewRequest> & { changes: Partial<Receipt> } {
   const token = newToken();
   return { fence: fence + 1, token, changes: { fence: fence + 1, token: storedToken(token) } };
 }
 
-/** Requests that only a registry which forgot something can receive, and their answers. */
+/** Requests that a registry can receive only if it forgot something, and their answers. */
 const proofs: readonly {
   readonly what: string;
-  /** Done before. */
+  /** Runs before the request. */
   readonly prepare?: (trial: Trial, held: GrantedClaim) => Promise<void>;
   readonly forgotten: (held: GrantedClaim, receipt: Receipt) => Partial<RenewRequest> & { changes: Partial<Receipt> };
   readonly answer: "quarantine" | "lost";
@@ -119,7 +119,7 @@ const proofs: readonly {
   },
 ];
 
-/** Receipts: what a holder knows of the registry, which an older copy of the store contradicts. */
+/** Receipts: what a holder knows of the registry, and what an older copy of the store contradicts. */
 export const receipts: readonly ConformanceCheck[] = [
   check(
     "a grant and each renewal answer a receipt that the registry takes",
@@ -293,14 +293,14 @@ export const receipts: readonly ConformanceCheck[] = [
       const held = await trial.claim({ workerId: 7, window: short });
       await trial.passed(held.grant.until);
       const { grant: next } = await trial.claim({ workerId: 7, holder: on("beta") });
-      // As after an older copy was put back, where two claims had the worker ID one after the other.
+      // As after an older copy was put back, where two holders claimed the worker ID one after the other.
       const { maxWindow, maxClockSkew } = contentOf(receiptOf(held));
       const longest = maxWindow + maxClockSkew;
       for (const [until, span] of [
         [next.from, undefined],
         [next.from + 5, { from: next.from + 5 - longest, until: next.from + 5 }],
         [next.until + 5, { from: next.until + 5 - longest, until: next.until }],
-        // All of the other window lies before the last answer that the holder may have had.
+        // The whole other window lies before the last answer that the holder may have had.
         [next.until + longest, { from: next.from, until: next.until }],
       ] as const) {
         const receipt = edited(receiptOf(held), { until });
@@ -401,7 +401,7 @@ export const receipts: readonly ConformanceCheck[] = [
         } else {
           const { reason, doubt } = outcome(await renewal, "lost", "a renewal beside another holder");
           const { until, maxWindow, maxClockSkew } = contentOf(text);
-          // The registry cannot know when it was put back: after the last answer that it forgot.
+          // The registry cannot know when it was put back. It was after the last answer that it forgot.
           const from = until - maxWindow - maxClockSkew;
           equal([reason, doubt], ["forgotten", { from, until }], "the reason, and the times in doubt");
         }
@@ -519,7 +519,7 @@ export const receipts: readonly ConformanceCheck[] = [
       equal(await trial.describe(), undefined, "what is known of the namespace");
     },
     "plain-receipts",
-    // Where it is missing, a registry without this one takes it for forgotten, receipt or not.
+    // A registry without this capability treats a missing namespace as forgotten, with or without a receipt.
     "creates-namespaces",
   ),
 
@@ -571,7 +571,7 @@ export const receipts: readonly ConformanceCheck[] = [
       await trial.passed(end);
       equal(outcome(await ask(), "lost", "a renewal after it").reason, "forgotten", "its reason");
       const { grant } = await trial.claim({ workerId: 7, window: short });
-      // Behind all forgotten windows and fences.
+      // After all forgotten windows and fences.
       between(grant.fence, lost.grant.clock + 100 + 2 * 700, end + 1, "the fence");
       equal(outcome(await ask(), "lost", "a renewal after a claim").reason, "forgotten", "its reason");
       ensure((await known(trial)).quarantineUntil === undefined, "no quarantine", await known(trial));
@@ -581,7 +581,10 @@ export const receipts: readonly ConformanceCheck[] = [
   ),
 ];
 
-/** A claim of a namespace with these limits that does not exist any more, with its receipt: one of another namespace stands for it. */
+/**
+ * A claim of a namespace with these limits that does not exist any more, and its receipt. The claim is made in another namespace, which
+ * stands for it.
+ */
 async function ofMissing(trial: Trial, limits: NamespaceLimits): Promise<readonly [GrantedClaim, string]> {
   const namespace = `${trial.namespace}_b`;
   await trial.init({ namespace, ...limits, new: true });

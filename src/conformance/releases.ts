@@ -15,7 +15,7 @@ function recentsOf(used: number, from: number, until: number): Recents {
   return ticks.handOver(until);
 }
 
-/** Makes sure that the next holder gets the recents of a holder that used so many ms, of at most 9 s. */
+/** Checks that the next holder gets the recents of a holder that used so many ms, at most 9 s. */
 async function returned(trial: Trial, workerId: number, used: number): Promise<void> {
   const held = await trial.claim({ workerId });
   const until = held.request.clock + 9000;
@@ -39,7 +39,7 @@ export const releases: readonly ConformanceCheck[] = [
       recents: recentsFrom(from + 100),
     };
     await trial.released(held, used, { clock });
-    // `marked`, whether Java processes still take it for used, depends on whether its window has passed by now.
+    // Whether Java processes still see the worker ID as used (`marked`) depends on whether its window has passed by now.
     const { releasedAt, marked: _, ...record } = await trial.record(7, second);
     const { checkpoint, recents, until } = used;
     const about = { workerId: 7, state: "free", fence, from, until, seenClock: clock, clean: true };

@@ -8,7 +8,7 @@ import { hour, newToken, on, short, type Trial } from "./trial.ts";
 
 /** Limits whose quarantine a check waits for, ms. */
 const brief: NamespaceLimits = { maxWindow: 100, maxClockSkew: 700 };
-/** More worker IDs than one answer of a store, or one write, takes. */
+/** More worker IDs than a store takes in one answer or one write. */
 const many = 130;
 /** Worker IDs of a race, and requests for each. */
 const [racers, laps] = [4, 6];
@@ -27,7 +27,7 @@ async function remade(trial: Trial): Promise<void> {
   await trial.passed(quarantineUntil);
 }
 
-/** The holder waits for the end of the quarantine, or its lease is over. */
+/** Checks that the holder must wait for the end of the quarantine, or that its lease is over. */
 async function refusedOrLost(renewal: Promise<Renewal | Lost>): Promise<void> {
   try {
     outcome(await renewal, "lost", "a renewal");
@@ -73,12 +73,12 @@ export const removals: readonly ConformanceCheck[] = [
       await trial.pin(9, "kept", { ip: "192.0.2.9", usedUntil });
       await trial.released(given);
       await remove(trial);
-      // On a slow store, these windows have passed by now: then the end is all that is left of the quarantine.
+      // On a slow store, these windows have passed by now. Then only the end is left of the quarantine.
       const { quarantineEnd: end = 0, quarantineUntil = end, id } = await trial.init(brief);
       const ends = [given.grant.until, crashed.grant.until, usedUntil];
       ensure(end >= Math.max(...ends), `a quarantine until ${Math.max(...ends)}`, end);
       equal(quarantineUntil, end, "the end of the quarantine");
-      // The registry has forgotten these windows: no operator's word brings them back.
+      // The registry has forgotten these windows, so an operator cannot end this quarantine early.
       const { era } = await known(trial);
       await trial.registry.endQuarantine?.({ namespace: trial.namespace, era }).catch(() => undefined);
       const after = await known(trial);
@@ -218,7 +218,7 @@ export const removals: readonly ConformanceCheck[] = [
     async (trial) => {
       const { registry, namespace } = trial;
       await trial.init({ ...brief, new: true });
-      // One after the other: a claim that waits for others seems to have a clock that is behind.
+      // One claim after the other: the clock of a claim that waits for others seems to be behind.
       for (let workerId = 0; workerId < many; workerId++) await trial.claim({ workerId, window: short });
       await remove(trial);
       await remade(trial);

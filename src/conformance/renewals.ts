@@ -10,7 +10,7 @@ export const renewals: readonly ConformanceCheck[] = [
     for (const ahead of [0, 3000]) {
       const clock = trial.now() + ahead;
       const renewal = await trial.renewed(held, { clock });
-      // A store that had to wait, or was beaten, counts from the holder's clock at its last attempt.
+      // A store that waited or tried again counts from the holder's clock at its last attempt.
       const latest = Math.max(clock, trial.now() + ahead);
       equal(renewal.from, held.grant.from, "`from`");
       const [least, most] = [clock, latest].map((seen) => Math.max(seen, renewal.clock) + long);

@@ -18,7 +18,7 @@ import { renewals } from "./renewals.ts";
 import type { ConformanceSubject } from "./subject.ts";
 import { turns } from "./turns.ts";
 
-/** The registry contract: every requirement of the port as a check with a title. Runs in any test runner, or without one. */
+/** The registry contract: every requirement of the port as a check with a title. It runs in any test runner, or without one. */
 export const conformance: readonly ConformanceCheck[] = [
   namespaces,
   grants,
@@ -45,7 +45,7 @@ export type ConformanceResult =
   | { readonly title: string; readonly outcome: "skipped"; readonly reason: string }
   | { readonly title: string; readonly outcome: "failed"; readonly error: unknown };
 
-/** Runs one check on a subject made for it, then closes the subject. Rejects only when making or closing the subject fails. */
+/** Runs one check on a subject made for it, then closes the subject. Rejects only if making or closing the subject fails. */
 export async function runCheck(
   check: ConformanceCheck,
   makeSubject: () => Promise<ConformanceSubject>,
@@ -65,7 +65,7 @@ export async function runCheck(
   }
 }
 
-/** What the checks cannot do to this subject. */
+/** What a subject lacks because it has no `late` or no `lossy`. */
 function without({ late, lossy }: ConformanceSubject): ConformanceSubject["lacks"] {
   return {
     ...(late === undefined && { "late-writes": "the subject has no `late`: it keeps no write on its way" }),

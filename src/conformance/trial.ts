@@ -31,7 +31,7 @@ import type { ConformanceSubject, LateStore, LossyStore } from "./subject.ts";
 export const long = 60_000;
 /** A window that a check waits for, ms. */
 export const short = 60;
-/** Ahead of any tolerated clock, ms. */
+/** An hour, ms: more than any clock may be ahead. */
 export const hour = 3_600_000;
 /** Longest wait for the end of a window, ms, unless the subject says otherwise. */
 const usualWait = 5000;
@@ -65,7 +65,7 @@ export interface GrantedClaim {
   readonly grant: Grant;
 }
 
-/** What a check may change of a correct request, and the client that sends it. */
+/** The changes of a check to a correct request, and the client that sends it. */
 type Changes<Request> = Partial<Request> & { readonly registry?: Registry };
 
 /** One running check: clients of its store, and requests with defaults. */
@@ -89,7 +89,7 @@ export class Trial {
     return registry;
   }
 
-  /** The store with a client whose writes can be kept on their way. */
+  /** Returns the store with a client whose writes can be kept on their way. */
   async late(): Promise<LateStore> {
     const late = await this.#subject.late?.();
     ensure(late !== undefined, "a subject for checks of late writes to have `late`", late);
@@ -97,7 +97,7 @@ export class Trial {
     return late;
   }
 
-  /** The store with a client whose answers can be lost. */
+  /** Returns the store with a client whose answers can be lost. */
   async lossy(): Promise<LossyStore> {
     const lossy = await this.#subject.lossy?.();
     ensure(lossy !== undefined, "a subject for checks of lost answers to have `lossy`", lossy);
@@ -105,7 +105,7 @@ export class Trial {
     return lossy;
   }
 
-  /** Sends this many requests at the same time, in turn through two clients. */
+  /** Sends this many requests at the same time, by turns through two clients. */
   async concurrently<Answer>(
     count: number,
     send: (registry: Registry, i: number) => Promise<Answer>,
@@ -121,7 +121,7 @@ export class Trial {
     return namespace;
   }
 
-  /** Creates the namespace; with options, `new` only where they have it. */
+  /** Creates the namespace. If there are options, `new` is set only if they have it. */
   init(options: Partial<InitRequest> = { new: true }, registry: Registry = this.registry): Promise<NamespaceInfo> {
     return registry.init({ namespace: this.namespace, layout, ...options });
   }
@@ -142,11 +142,11 @@ export class Trial {
     await this.#subject.pause(ms);
   }
 
-  /** Waits until the holders' clock and the registry's have both reached a time. */
+  /** Waits until the holders' clock and the registry's clock have both reached a time. */
   async passed(until: number): Promise<void> {
     const { longestWait = usualWait } = this.#subject;
     let clock = this.now();
-    // A sleep may end a little early, and two clocks differ: look again, but a limited number of times.
+    // A sleep may end a little early, and the two clocks differ, so look again, but a limited number of times.
     for (let look = 0; look < 20; look++) {
       ({ clock } = await this.registry.ping());
       const remaining = until - Math.min(clock, this.now());
@@ -175,7 +175,7 @@ export class Trial {
     return registry.claim(this.request(options));
   }
 
-  /** Claims a worker ID; undefined where the claim is refused. */
+  /** Claims a worker ID. Returns undefined if the claim is refused. */
   async tryClaim(
     options: Partial<ClaimRequest>,
     registry: Registry = this.registry,
@@ -191,7 +191,7 @@ export class Trial {
     return grantedClaim(request, outcome(await registry.claim(request), "granted", "this claim"));
   }
 
-  /** Claims a worker ID for a holder that crashes; its window has passed. */
+  /** Claims a worker ID for a holder that crashes, and waits until its window has passed. */
   async crashed(options: Partial<ClaimRequest> = { workerId: 7 }): Promise<GrantedClaim> {
     const held = await this.claim({ window: short, ...options });
     await this.passed(held.grant.until);
@@ -271,7 +271,7 @@ function grantedClaim(request: ClaimRequest, grant: Grant): GrantedClaim {
   return { key: { namespace, workerId, fence, token }, request, grant };
 }
 
-/** Keys that differ from the holder's in one part. Worker 8 must have another claim, worker 9 none. */
+/** Keys that differ from the holder's key in one part. Worker 8 must have another claim, worker 9 must have none. */
 export function wrongKeys({ key }: GrantedClaim, namespace: string): Partial<ClaimKey>[] {
   const { fence } = key;
   return [

@@ -19,7 +19,7 @@ async function isCloned(trial: Trial, held: GrantedClaim, sent: Turns, what: str
   equal(await trial.record(held.key.workerId), before, `the record after ${what}`);
 }
 
-/** The right to renew, which moves on with each renewal: of two copies of one process, one is lost. */
+/** The right to renew, which changes with each renewal: of two copies of one process, one loses its lease. */
 export const turns: readonly ConformanceCheck[] = [
   check("each renewal answers the turn that it stored, and the next one names it", async (trial) => {
     const { held, turn } = await renewedOnce(trial);
@@ -144,7 +144,7 @@ export const turns: readonly ConformanceCheck[] = [
     equal(await trial.record(7), before, "the record");
     await trial.released(held, used, { turn });
     equal((await trial.record(7)).clean, true, "whether it is clean");
-    // By whichever copy.
+    // Any copy may release.
     await trial.released(held, used, { nextTurn: newToken() });
   }),
 

@@ -1,18 +1,19 @@
 import { shown } from "../id/errors.ts";
 
-/** An ID as a program has it. */
+/** An ID in the form in which a program has it. */
 export type MadeId = bigint | string | number;
 
 /** An ID that was made more than once. */
 export interface Duplicate {
   readonly id: string;
-  /** Where it stands among all, from 0. */
+  /** Its places among all IDs, from 0. */
   readonly places: readonly number[];
 }
 
 /**
  * Checks that no ID occurs twice. IDs are compared as text: give all of them in one encoding.
- * @throws Error that names the first duplicate and counts all; TypeError for a number that JavaScript rounds, and for a value that is no ID.
+ * @throws Error that names the first duplicate and counts all; TypeError for a number that JavaScript rounds, and for a value that is no
+ * ID.
  */
 export function expectNoDuplicates(ids: Iterable<MadeId>): void {
   const all = Array.from(ids, textOf);

@@ -4,8 +4,9 @@ import type { Clock } from "../clock.ts";
 /** A clock that moves only by these methods. */
 export interface FakeClock extends Clock {
   /**
-   * Moves wall and monotonic clock on together by `ms`. It stops at each sleeper that is due on the way, in order, and lets the woken code
-   * run: that code reads the time at which its sleep was to end, and may sleep again. Await it before the next call.
+   * Moves the wall clock and the monotonic clock on together by `ms`. The clocks stop at each sleeper that is due on the way, in order,
+   * so that the woken code runs. That code reads the time at which its sleep was to end, and may sleep again. Await this call before the
+   * next one.
    */
   advance(ms: number): Promise<void>;
   /** Sets the wall clock by `ms`, forward or back, as an operator or a time server would. No sleeper wakes. */
@@ -15,17 +16,17 @@ export interface FakeClock extends Clock {
 /** Nanoseconds, rounded up: a sleeper that wakes a fraction too early would have to sleep again. */
 const nanosIn = (ms: number): bigint => BigInt(Math.ceil(ms * 1e6));
 
-/** Lets all code run that waits only for promises. Kept here, since a test runner may replace the global function. */
+/** Lets all code run that waits only for promises. Kept at load time, since a test runner may replace the global function. */
 const nextTurn = setImmediate;
 const settled = (): Promise<void> => new Promise((resolve) => nextTurn(resolve));
 
 /**
- * A clock for tests. It has no `spin`: where a generator would spin, it throws instead.
- * @param options.start what the wall clock shows first, Unix ms; default 2023-11-14T22:13:20Z.
- * @throws SnowleaseError CONFIG_INVALID for what is no object.
+ * A clock for tests. It has no `spin`: a generator that would spin throws instead.
+ * @param options.start the first time of the wall clock, Unix ms; default 2023-11-14T22:13:20Z.
+ * @throws SnowleaseError CONFIG_INVALID if `options` is not an object.
  */
 export function fakeClock(options: { readonly start?: number } = {}): FakeClock {
-  // A number is an object without `start` to a destructuring.
+  // Destructuring treats a number as an object without `start`.
   if (typeof options !== "object" || options === null) {
     throw configInvalid(
       `Expected the options of \`fakeClock\` to be an object, got ${shown(options)}; pass one like { start: 1_700_000_000_000 }.`,

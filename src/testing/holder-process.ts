@@ -6,15 +6,15 @@ import type { HolderCall, HolderStart, IdSource, LifeReport } from "./holder.ts"
 import { shiftDate } from "./shifted-date.ts";
 
 /*
- * The process of a holder. It writes each ID into a file before it makes the next one, so that the test knows all of them however the
+ * The process of a holder. It writes each ID into a file before it makes the next one, so that the test knows all IDs, however the
  * process ends.
  */
 
-/** IDs that are made in one ms of a life: few, so that a life touches many ticks. */
+/** IDs that are made in one ms of a life. They are few, so that a life has many ticks. */
 const perMs = 4;
 /** Pause after a refusal, ms. */
 const pause = 5;
-/** `make` ends after so long without an ID, ms. */
+/** `make` ends after this time without an ID, ms. */
 const patience = 10_000;
 
 type StartIds = (options: object) => IdSource | Promise<IdSource>;
@@ -42,7 +42,7 @@ async function load(start: HolderStart): Promise<void> {
   };
 }
 
-/** Makes IDs until there are `count`, or for `ms`. A refusal is counted, and does not end it. */
+/** Makes IDs until there are `count`, or for `ms`. It counts a refusal and goes on. */
 async function live({ count = Infinity, ms = Infinity }: { readonly count?: number; readonly ms?: number }) {
   if (source === undefined) throw new Error("This holder was not started.");
   const began = Date.now();
@@ -65,7 +65,7 @@ async function live({ count = Infinity, ms = Infinity }: { readonly count?: numb
     if (made === before) await setTimeout(pause);
     else {
       lately = performance.now();
-      // The next ms. The program's timers and answers have their turn meanwhile.
+      // Wait for the next ms. Meanwhile, the program's timers and answers can run.
       do await setImmediate();
       while (Date.now() === tick && made < count);
     }
@@ -102,7 +102,7 @@ process.on("message", ({ id, call }: { readonly id: number; readonly call: Holde
     },
   );
 });
-// What a terminal sends is meant for the process that started this one.
+// These signals of a terminal are meant for the process that started this one.
 for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => undefined);
 // The test's process has ended, and left its folder.
 process.on("disconnect", () => {

@@ -6,11 +6,11 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { configInvalid, type ErrorCode, errorCodes, shown, SnowleaseError } from "../id/errors.ts";
 import type { MadeId } from "./duplicates.ts";
 
-/** What makes IDs, as the module of a holder returns it. */
+/** A maker of IDs, as the module of a holder returns it. */
 export interface IdSource {
   /** The next ID. An error is a refusal: the holder asks again. */
   next(): MadeId | Promise<MadeId>;
-  /** Ends it in the usual way. */
+  /** Ends the maker in the usual way. */
   close?(): unknown;
 }
 
@@ -23,54 +23,54 @@ export interface HolderOptions {
   readonly module?: string | URL | undefined;
   /** In place of `module`: a registry URL, for `snowlease(options)`. Not `memory:`, which no other process sees. */
   readonly registry?: string | undefined;
-  /** Passed to the program. No functions: it is another process. */
+  /** Passed to the program. Functions cannot be passed, since the program runs in another process. */
   readonly options?: object | undefined;
-  /** What its `Date` shows when the module is loaded, and again when the program starts, Unix ms. Default: the machine's time. */
+  /** What the process' `Date` shows when the module is loaded, and again when the program starts, Unix ms. Default: the machine's time. */
   readonly clock?: number | undefined;
   /** Arguments of Node, such as `["--import", "tsx"]` for a module in TypeScript. Default: none. */
   readonly execArgv?: readonly string[] | undefined;
 }
 
-/** What came of an order to make IDs. */
+/** The result of a call that makes IDs. */
 export interface LifeReport {
   /** What the holder's `Date` showed when it began, Unix ms. */
   readonly began: number;
   readonly made: number;
-  /** How often the program refused, by the error's `code`, or else its name. */
+  /** How often the program refused, by the error's `code`, or by its name if it has no `code`. */
   readonly refusals: Readonly<Record<string, number>>;
   /** The message of the first refusal. */
   readonly reason?: string | undefined;
 }
 
 /**
- * A process that makes IDs, which a test can kill, stop and set back in time. It ends when the test's process ends, unless it is stopped
- * then: kill it, or declare it with `await using`.
+ * A process that makes IDs. A test can kill it, stop it and set its clock back. It ends when the test's process ends, unless it is
+ * stopped at that time: kill it, or declare it with `await using`.
  */
 export interface Holder extends AsyncDisposable {
-  /** The IDs that it made, in their order, as text: also after kill -9, but for one that `next` was about to return. */
+  /** The IDs that it made, in their order, as text. After kill -9, one ID may be missing: the one that `next` was about to return. */
   readonly ids: readonly string[];
-  /** Makes so many IDs; fewer where the program refuses for 10 s. */
+  /** Makes so many IDs. Makes fewer if the program refuses for 10 s. */
   make(count: number): Promise<LifeReport>;
-  /** Makes IDs for so many ms, a few in each. */
+  /** Makes IDs for so many ms, a few in each ms. */
   live(ms: number): Promise<LifeReport>;
   /** Sets its `Date`, Unix ms. */
   setClock(wall: number): Promise<void>;
-  /** Sends SIGSTOP: it stands still, and answers nothing until `resume`. Windows has no such signal. */
+  /** Sends SIGSTOP: the process stands still, and does not answer until `resume`. Windows has no such signal. */
   stop(): void;
-  /** Sends SIGCONT: it goes on, as if no time had passed. */
+  /** Sends SIGCONT: the process goes on, as if no time had passed. */
   resume(): void;
-  /** Ends its program in the usual way, then its process. Rejects with what `close` threw. */
+  /** Ends the program in the usual way, then the process. Rejects with the error of `close`. */
   close(): Promise<void>;
   /** kill -9. */
   kill(): Promise<void>;
 }
 
-/** What the process is told first. */
+/** What the process gets at its start. */
 export interface HolderStart {
   readonly module: string | undefined;
   readonly registry: string | undefined;
   readonly options: object;
-  /** Where it writes the IDs. */
+  /** Where the process writes the IDs. */
   readonly file: string;
   readonly clock: number | undefined;
 }
@@ -97,13 +97,13 @@ const program = fileURLToPath(new URL("./holder-process.js", import.meta.url));
 
 /**
  * Starts a process that makes IDs. Its module is loaded, then its program starts.
- * @throws SnowleaseError CONFIG_INVALID for options that make no sense; what the program failed with when it started.
+ * @throws SnowleaseError CONFIG_INVALID for options that make no sense; the error with which the program failed at its start.
  */
 export function startHolder(options: HolderOptions): Promise<Holder> {
   return HolderProcess.start(options);
 }
 
-/** Those that run: a process that was stopped does not notice that its parent ends. */
+/** The processes that run. A stopped process does not notice that its parent ends. */
 const running = new Set<HolderProcess>();
 process.on("exit", () => {
   for (const holder of running) holder.abandon();
@@ -120,7 +120,7 @@ export class HolderProcess implements Holder {
   startTime = 0;
   #calls = 0;
   #said = "";
-  /** All that it made, once it has ended. */
+  /** All IDs that the process made; undefined until it has ended. */
   #made: readonly string[] | undefined;
 
   /** @throws as `startHolder` */
@@ -144,7 +144,7 @@ export class HolderProcess implements Holder {
     this.#child = fork(program, [], {
       execArgv: [...execArgv],
       stdio: ["ignore", "ignore", "pipe", "ipc"],
-      // As JSON, a function among the options would be left out without a word.
+      // JSON would leave out a function among the options without an error.
       serialization: "advanced",
     });
     this.#child.stderr?.on("data", (chunk: Buffer) => (this.#said = (this.#said + chunk.toString()).slice(-2000)));
@@ -156,12 +156,12 @@ export class HolderProcess implements Holder {
         const said = this.#said.trim() === "" ? "" : `: ${this.#said.trim()}`;
         for (const { reject } of this.#waiting.values()) reject(new Error(`The holder's process ended ${how}${said}`));
         this.#waiting.clear();
-        // A program of its own may have these open.
+        // A child process of the program may still have this pipe open.
         this.#child.stderr?.destroy();
         resolve();
       };
       this.#child.once("error", ({ message }) => end(`before it began (${message})`));
-      // What it said last comes with its end, or soon.
+      // The last output of the process arrives at its exit, or soon after.
       this.#child.once("exit", (code, signal) =>
         setImmediate(end, signal === null ? `with code ${code}` : `by ${signal}`),
       );
@@ -211,7 +211,7 @@ export class HolderProcess implements Holder {
     return this.kill();
   }
 
-  /** Ends it with the process that started it. */
+  /** Kills the process because the process that started it ends. */
   abandon(): void {
     this.#child.kill("SIGKILL");
     this.#forget();
@@ -231,7 +231,7 @@ export class HolderProcess implements Holder {
     const id = this.#calls++;
     return new Promise((resolve, reject) => {
       if (this.#made !== undefined) return reject(new Error("The holder's process has ended."));
-      // Where it cannot be sent, the process is about to end, which rejects all that wait.
+      // If the call cannot be sent, the process is about to end. Its end rejects all waiting calls.
       this.#child.send({ id, call }, () => undefined);
       this.#waiting.set(id, { resolve, reject });
       this.#hold();
@@ -246,7 +246,7 @@ export class HolderProcess implements Holder {
     else waiting?.reject(errorOf(error));
   }
 
-  /** The test's process waits for the end of a call, and for nothing else of a holder that it forgot. */
+  /** While a call waits, the holder keeps the test's process alive. Otherwise, a holder that the test forgot does not. */
   #hold(): void {
     const { channel, stderr } = this.#child as { channel?: { ref?(): void; unref?(): void } | null; stderr: unknown };
     const pipe = stderr as { ref?(): void; unref?(): void } | null;
@@ -257,10 +257,10 @@ export class HolderProcess implements Holder {
 
   #read(): readonly string[] {
     try {
-      // The last line may lack its end: the process was killed while it wrote.
+      // The last line may be incomplete, if the process was killed while it wrote.
       return readFileSync(this.#file, "utf8").split("\n").slice(0, -1);
     } catch (error) {
-      // It did not come so far as to open the file.
+      // The process ended before it opened the file.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
       throw error;
     }

@@ -8,8 +8,8 @@ export type RegistryCall = OperationCall<(typeof requiredOperations)[number]>;
 /** Says what a lossy registry loses. */
 export interface Losses {
   /**
-   * Decides before each call. `request`: the registry never gets it. `reply`: the registry applies it, and the answer is lost. Either way the
-   * caller gets REGISTRY_UNAVAILABLE, and cannot tell which of the two occurred.
+   * Decides before each call. `request`: the registry never gets the request. `reply`: the registry applies the request, and the answer
+   * is lost. In both cases the caller gets REGISTRY_UNAVAILABLE, and cannot know which of the two occurred.
    */
   readonly lose: (call: RegistryCall) => "request" | "reply" | undefined;
 }

@@ -7,16 +7,17 @@ const choices = ["pool", "workerId", "properties", "env", "ordinal", "assigner",
 /** Deadline of one operation of a removal, ms. */
 const operationTimeout = 20_000;
 
-/** Options for holders, and what they share. */
+/** Options for holders, with a namespace that they share. */
 interface OwnNamespace {
   readonly options: HolderOptions;
-  /** Rejects with what the registry refuses it with. */
+  /** Rejects with the error of the registry if the registry refuses the removal. */
   remove(): Promise<void>;
 }
 
 /**
- * A new namespace for holders of Snowlease's IDs, with two worker IDs: each process meets the worker ID of an earlier one. Options that name a
- * module or a namespace stay as they are. Rejects with what the registry refuses the namespace with.
+ * Makes a new namespace for holders that make Snowlease's IDs. It has two worker IDs, so that each process gets the worker ID of an
+ * earlier one. Options that name a module or a namespace stay as they are. Rejects with the error of the registry if the registry refuses
+ * the namespace.
  */
 export async function ownNamespace(options: HolderOptions): Promise<OwnNamespace> {
   const { registry, module, options: given = {} } = options;
@@ -37,13 +38,13 @@ function newName(prefix: string): string {
   return `${prefix}_${randomBytes(6).toString("hex")}`;
 }
 
-/** Removes a namespace whose name does not come again. `given`: further options, such as a token. */
+/** Removes a namespace whose name is not used again. `given`: further options, such as a token. */
 async function forgetNamespace(url: string, namespace: string, given: object): Promise<void> {
   const address = { ...parseAddress(url), ...("token" in given && { token: given.token }) } as RegistryAddress;
   const registry = await openRegistry(address, { operationTimeout });
   try {
     const info = await registry.describe(namespace);
-    // A store that was put back does not know it.
+    // A store that was put back to an older copy does not know the namespace.
     if (info !== undefined) await registry.remove?.({ namespace, era: info.era ?? "", forget: true });
   } finally {
     await registry.close();

@@ -8,38 +8,38 @@ import { ownNamespace } from "./own-namespace.ts";
 
 /** Options of `restartMatrix`. */
 export interface RestartMatrixOptions extends Omit<HolderOptions, "clock"> {
-  /** Restarts the store, such as a container of it. Left out: the cases that need it are left out, too. */
+  /** Restarts the store, such as its container. If it is left out, the cases that need it are left out, too. */
   readonly restart?: (() => Promise<unknown>) | undefined;
   /** How long a process makes IDs at a time. Default: 500 ms. */
   readonly life?: Duration | undefined;
-  /** How long a stopped process stands still: longer than its lease lasts. Default: 3 s. */
+  /** How long a stopped process stands still. It must be longer than the lease lasts. Default: 3 s. */
   readonly pause?: Duration | undefined;
   /**
-   * The `code`, or else the name, of each error with which the program refuses to start or to make an ID. Any other error fails the case.
-   * Default: the codes of Snowlease's errors.
+   * The `code` of each error with which the program refuses to start or to make an ID, or the error's name if it has no `code`. Any other
+   * error fails the case. Default: the codes of Snowlease's errors.
    */
   readonly refusals?: readonly string[] | undefined;
 }
 
-/** What came of a case. */
+/** The result of a case. */
 export interface CaseReport {
   readonly title: string;
   /** How many IDs each process made, in the order of their starts. */
   readonly made: readonly number[];
-  /** How often the program refused, by the error's `code`, or else its name. */
+  /** How often the program refused, by the error's `code`, or by its name if it has no `code`. */
   readonly refusals: Readonly<Record<string, number>>;
-  /** How long after a restart of the store an ID was made, ms; absent where the store was not restarted. */
+  /** The time from a restart of the store to the first ID, ms; absent if the store was not restarted. */
   readonly recovered?: number;
 }
 
-/** What came of a restart matrix without duplicates. */
+/** The result of a restart matrix without duplicates. */
 export interface RestartReport {
   readonly cases: readonly CaseReport[];
   /** How many IDs were made, all different. */
   readonly ids: number;
 }
 
-/** A process of a case; undefined where its program refused to start. */
+/** A process of a case; undefined if its program refused to start. */
 type Made = HolderProcess | undefined;
 
 /** Longest life or pause, ms. */
@@ -63,13 +63,13 @@ interface Stage {
 interface RestartCase {
   readonly title: string;
   readonly needsRestart?: true;
-  /** It needs signals that Windows has not. */
+  /** The case needs signals that Windows does not have. */
   readonly needsSignals?: true;
   run(stage: Stage): Promise<void>;
 }
 
 const cases: readonly RestartCase[] = [
-  // First: a store that counts from 1 on and forgot that it did gives the same numbers again.
+  // This case comes first. A store that counts from 1 and forgets its count gives the same numbers again.
   {
     title: "the store restarted while a process makes IDs",
     needsRestart: true,
@@ -119,7 +119,7 @@ const cases: readonly RestartCase[] = [
     async run(stage) {
       const { life } = stage;
       const now = Date.now();
-      // Half as far apart as they are long: each one meets others.
+      // The lives begin half a life apart, so that each one overlaps others.
       for (const back of [0, 4, 1, 5, 2, 3]) {
         const holder = await stage.start(now - Math.round((back * life) / 10));
         await stage.live(holder, Math.ceil(life / 5));
@@ -158,21 +158,21 @@ const cases: readonly RestartCase[] = [
   },
 ];
 
-/** How long the matrix waits for an ID after a restart of the store, and how long it asks each time, ms. */
+/** How long the matrix waits for an ID after a restart of the store, and how long each attempt lasts, ms. */
 const [longestRecovery, retryTime] = [600_000, 200];
 /** How long the start of a program, and one ID, may take, ms. */
 const [longestStart, longestNext] = [600_000, 60_000];
 
 /**
- * Starts, stops and kills processes that make IDs, sets their clocks back, and compares each ID with every other. A process that refuses to
- * make an ID is safe.
+ * Starts, stops and kills processes that make IDs, sets their clocks back, and compares each ID with every other. A process that refuses
+ * to make an ID is safe.
  *
- * With `registry`, the IDs are Snowlease's, with two worker IDs of a new namespace, which is removed at the end, and windows of 2 s, unless
- * `options` say otherwise. With `module`, they are those of any program.
+ * With `registry`, the processes make Snowlease's IDs. They use two worker IDs of a new namespace, which is removed at the end, and
+ * windows of 2 s, unless `options` say otherwise. With `module`, they make the IDs of any program.
  *
- * @returns what was made, when no ID was made twice.
+ * @returns what was made, if no ID was made twice.
  * @throws Error that names each case that failed: by duplicates, by an error that is no refusal, or because it made no ID. SnowleaseError
- * CONFIG_INVALID for options that make no sense; what the registry refuses its namespace with, or the removal of that.
+ * CONFIG_INVALID for options that make no sense; the error of the registry if it refuses the namespace or its removal.
  */
 export async function restartMatrix(options: RestartMatrixOptions): Promise<RestartReport> {
   const { cases: reports, ids, failures, left } = await runRestarts(options);
@@ -185,23 +185,23 @@ export async function restartMatrix(options: RestartMatrixOptions): Promise<Rest
   return { cases: reports, ids };
 }
 
-/** What came of a restart matrix. */
+/** The result of a restart matrix. */
 export interface RestartOutcome extends RestartReport {
   /** One text for each case that failed. */
   readonly failures: readonly string[];
-  /** Why its own namespace is left; undefined where it is not. */
+  /** Why the namespace of the matrix is left; undefined if none is left. */
   readonly left: Error | undefined;
 }
 
-/** Looks at a restart matrix while it runs. */
+/** Watches a restart matrix while it runs. */
 interface RestartWatch {
-  /** Ends it behind the present case, which waits for no recovery then. */
+  /** Ends the matrix after the present case. Then that case does not wait for a recovery. */
   readonly signal?: AbortSignal | undefined;
   /** Called before each case. `share`: of all cases, from 0 to 1. */
   readonly tell?: ((title: string, share: number) => void) | undefined;
 }
 
-/** The same, for a caller that wants to know all of it. @throws SnowleaseError as `restartMatrix` */
+/** The same, for a caller that wants the whole result. @throws SnowleaseError as `restartMatrix` */
 export async function runRestarts(
   options: RestartMatrixOptions,
   { signal, tell }: RestartWatch = {},
@@ -215,7 +215,7 @@ export async function runRestarts(
   );
   const reports: CaseReport[] = [];
   const failures: string[] = [];
-  /** All IDs of all cases: they are made with one store, so those of two cases differ, too. */
+  /** All IDs of all cases. All cases use one store, so the IDs of two cases must differ, too. */
   const made: string[] = [];
   const own = await ownNamespace(given);
   let left: Error | undefined;
@@ -258,10 +258,10 @@ class CaseRun implements Stage {
   #reason: string | undefined;
   /** How long the last program took to start, ms. */
   #startTime = 0;
-  /** When the store had been restarted, and how many IDs there were then. */
+  /** When the store had been restarted, and the number of IDs at that time. */
   #restarted: { readonly at: number; readonly made: number } | undefined;
   #recovered: number | undefined;
-  /** An error that is no refusal, of a process that was stopped while it made IDs. */
+  /** An error that is no refusal, from a process that was interrupted while it made IDs. */
   #late: Error | undefined;
 
   constructor(run: RunOptions) {
@@ -290,7 +290,7 @@ class CaseRun implements Stage {
   }
 
   async start(clock?: number): Promise<Made> {
-    // The clock runs while the program starts.
+    // The clock runs on while the program starts.
     const shown = clock === undefined ? {} : { clock: clock - Math.round(this.#startTime) };
     try {
       const starting = HolderProcess.start({ ...this.#run.options, ...shown });
@@ -322,7 +322,7 @@ class CaseRun implements Stage {
     if (holder === undefined) return began;
     const noted = holder.live(2 * this.life).then(
       (lived) => this.#note(lived),
-      // It was killed.
+      // The process was killed.
       () => undefined,
     );
     noted.catch((error: Error) => (this.#late ??= error));
@@ -367,7 +367,7 @@ class CaseRun implements Stage {
   }
 }
 
-/** Which IDs the processes of a case made twice. */
+/** Describes the IDs that the processes of a case made more than once. */
 function duplicateText(made: readonly (readonly string[])[]): string | undefined {
   const makers = made.flatMap((ids, place) => ids.map((id) => ({ id, place: place + 1 })));
   const [first, ...others] = duplicatesIn(makers.map(({ id }) => id));
@@ -377,7 +377,7 @@ function duplicateText(made: readonly (readonly string[])[]): string | undefined
   return `${others.length + 1} of ${makers.length} IDs were made more than once; the first one is ${first.id}, made by ${by}`;
 }
 
-/** @throws Error where it takes longer than so many ms */
+/** @throws Error if the work takes longer than so many ms */
 async function inTime<Value>(most: number, work: Promise<Value>, what: string): Promise<Value> {
   try {
     return await within(most, work);
@@ -398,7 +398,7 @@ const names: Readonly<Record<keyof RestartMatrixOptions, true>> = {
   refusals: true,
 };
 
-/** A misspelt option would leave cases out. @throws SnowleaseError CONFIG_INVALID */
+/** A misspelt option would leave out cases. @throws SnowleaseError CONFIG_INVALID */
 function checkNames(options: object): void {
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(names, name));
   if (unknown === undefined) return;

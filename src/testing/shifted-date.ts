@@ -1,10 +1,10 @@
-/** A wall clock that differs from the machine's: for the program in this process. */
+/** A wall clock for the program in this process that differs from the machine's clock. */
 export interface ShiftedDate {
-  /** Sets it to a time, Unix ms; it runs on from there. */
+  /** Sets the clock to a time, Unix ms. It runs on from there. */
   set(wall: number): void;
 }
 
-/** Puts a shifted clock in the place of `Date`. Timers and monotonic clocks stay. */
+/** Replaces `Date` by a shifted clock. Timers and monotonic clocks stay. */
 export function shiftDate(): ShiftedDate {
   const Real = Date;
   let shift = 0;

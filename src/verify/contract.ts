@@ -4,16 +4,16 @@ import { isSnowleaseError, type SnowleaseError } from "../id/errors.ts";
 import type { Registry } from "../rule/registry.ts";
 import type { OwnNamespaces } from "./namespaces.ts";
 
-/** So many checks in a row that end with the same refusal show that the registry serves none. */
+/** After so many checks in a row with the same refusal, the registry refuses every check. */
 const mostRefused = 8;
 
-/** What came of the registry contract. */
+/** The result of the registry contract. */
 export interface ContractReport {
   readonly passed: number;
   readonly failed: readonly { readonly check: string; readonly reason: string }[];
-  /** With what the registry refused check after check, so that the others were not run. */
+  /** The refusal that check after check got, so that the other checks were not run. */
   readonly refused?: string | undefined;
-  /** Those that were not run, by the reason. */
+  /** The checks that were not run, by the reason. */
   readonly skipped: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -24,7 +24,7 @@ interface ContractSubject {
   open(): Promise<Registry>;
   /** A clock near the registry's, Unix ms. */
   now(): number;
-  /** As of a subject, ms. */
+  /** As in `ConformanceSubject`, ms. */
   readonly longestWait: number;
 }
 
@@ -53,7 +53,7 @@ export async function verifyContract(
     }
   }
 
-  // One after the other: a request that waits for another one's has a clock that went on meanwhile.
+  // Run one check after the other: while a request waits for another one, the clock that it sent becomes too old.
   for (const [place, check] of conformance.entries()) {
     if (signal.aborted || refused.length >= mostRefused) break;
     tell(check.title, place / conformance.length);

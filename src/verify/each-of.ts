@@ -1,4 +1,7 @@
-/** Does something with each item, with so many at the same time. Rejects with the first error, once no other one runs any more. */
+/**
+ * Does the work for each item, for at most `together` items at the same time. Rejects with the first error, after all started work has
+ * ended.
+ */
 export async function eachOf<Item>(
   items: readonly Item[],
   together: number,

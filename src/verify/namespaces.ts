@@ -4,19 +4,19 @@ import type { NamespaceInfo } from "../rule/limits.ts";
 import type { Registry } from "../rule/registry.ts";
 import { eachOf } from "./each-of.ts";
 
-/** The layout of these namespaces, as of `conformance`. */
+/** The layout of these namespaces, the same as in `conformance`. */
 export const verifiedLayout: string = layouts.westid.fingerprint;
-/** Namespaces that are removed at the same time. */
+/** How many namespaces are removed at the same time. */
 const together = 4;
 
 /** What became of the namespaces. */
 export interface Removal {
   readonly removed: number;
-  /** Those that could not be removed, each with the reason. */
+  /** The namespaces that could not be removed, each with the reason. */
   readonly left: readonly { readonly namespace: string; readonly reason: string }[];
 }
 
-/** The namespaces that a verification makes. Their names do not come again, so no note of them stays either. */
+/** The namespaces that a verification makes. Their names are not used again, so the registry may forget them completely. */
 export class OwnNamespaces {
   readonly #prefix: string;
   readonly #names: string[] = [];
@@ -34,21 +34,21 @@ export class OwnNamespaces {
     return name;
   }
 
-  /** Makes a namespace. Rejects with what the registry refuses it with. */
+  /** Makes a namespace. Rejects with the error of the registry if the registry refuses it. */
   async make(registry: Registry): Promise<string> {
     const namespace = this.next();
     await registry.init({ namespace, layout: verifiedLayout, new: true });
     return namespace;
   }
 
-  /** Removes the last one. Rejects with what the registry refuses it with. */
+  /** Removes the last namespace. Rejects with the error of the registry if the registry refuses that. */
   async removeLast(registry: Registry): Promise<void> {
     const namespace = this.#names.at(-1);
     if (namespace !== undefined) await this.#remove(registry, namespace, true);
     this.#names.pop();
   }
 
-  /** Removes all of them, with what checks made beside them. Stops where the registry does not answer. Never rejects. */
+  /** Removes all namespaces, and those that checks made beside them. Stops if the registry does not answer. Never rejects. */
   async removeAll(registry: Registry, tell: (share: number) => void): Promise<Removal> {
     const left: { namespace: string; reason: string }[] = [];
     let done = 0;
@@ -71,17 +71,17 @@ export class OwnNamespaces {
     return { removed, left };
   }
 
-  /** `isOwn`: a note of the name may stand, although the namespace does not. */
+  /** `isOwn`: the registry may have a note of the name, even if the namespace does not exist. */
   async #remove(registry: Registry, namespace: string, isOwn: boolean): Promise<boolean> {
     let info: NamespaceInfo | undefined;
     try {
       info = await registry.describe(namespace);
     } catch (error) {
-      // A Redis has the note alone, and describes nothing until its end.
+      // A Redis may have only the note. Until the note ends, `describe` throws QUARANTINE.
       if (!isSnowleaseError(error, "QUARANTINE")) throw error;
     }
     if (info === undefined && !isOwn) return false;
-    // The note goes with a namespace that takes its place.
+    // A new namespace of this name takes the place of the note. Its removal removes the note, too.
     const { era = "" } = info ?? (await registry.init({ namespace, layout: verifiedLayout }));
     await registry.remove?.({ namespace, era, forget: true });
     return true;

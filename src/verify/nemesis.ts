@@ -5,7 +5,7 @@ import { HolderProcess, type HolderOptions } from "../testing/holder.ts";
 import type { Random } from "./random.ts";
 import type { Relay } from "./relay.ts";
 
-/** What is done to processes that make IDs. */
+/** What the nemesis does to processes that make IDs. */
 export type Fault =
   | "killed with -9"
   | "ended and started anew"
@@ -14,57 +14,57 @@ export type Fault =
   | "cut off, connections reset"
   | "cut off, nothing answered";
 
-/** Processes at the same time; they share four worker IDs, so that some of them always wait for one. */
+/** Processes at the same time. They share four worker IDs, so that some of them always wait for one. */
 const holders = 6;
 /** Pause between two faults, ms. */
 const [leastPause, mostPause] = [50, 400];
-/** How long a process stands still, has a wrong clock, or is cut off, ms: from less than a window to more. */
+/** How long a process stands still, has a wrong clock, or is cut off, ms. The range is from less than a window to more than one. */
 const [leastLasting, mostLasting] = [100, 4000];
-/** By how much clocks are set forward or back at most, ms: some by jitter, some by as much as an hour. */
+/** By how much clocks are set forward or back at most, ms. The smallest value is like jitter, the largest is an hour. */
 const steps: readonly number[] = [20, 900, 8000, 3_600_000];
-/** How long a process makes IDs before it is asked to go on, and pause behind a refused start, ms. */
+/** How long a process makes IDs before the next request, and the pause after a refused start, ms. */
 const [life, retry] = [300, 100];
 
 /** How long processes may take to start, and to end, ms. */
 const [longestStart, longestEnd] = [60_000, 60_000];
 
-/** What came of a nemesis. */
+/** The result of a nemesis. */
 export interface NemesisReport {
-  /** How often each one struck a process that ran. */
+  /** How often each fault struck a process that ran. */
   readonly faults: Readonly<Record<Fault, number>>;
   /** How many connections went through the relays. */
   readonly connections: number;
   /** How many IDs were made. */
   readonly ids: number;
-  /** How many processes made one. */
+  /** How many processes made an ID. */
   readonly makers: number;
-  /** How many of them were made more than once. */
+  /** How many IDs were made more than once. */
   readonly duplicates: number;
-  /** The first one, and by which processes. */
+  /** The first duplicate, and the processes that made it. */
   readonly first?: string | undefined;
   /** How often processes were refused a start or an ID, by the code. */
   readonly refusals: Readonly<Record<string, number>>;
   /** The message of the first refusal of each code. */
   readonly reasons: Readonly<Record<string, string>>;
-  /** What was no refusal: another error, or an end that no fault caused. */
+  /** Errors that are no refusals, and ends of processes that no fault caused. */
   readonly failures: readonly string[];
 }
 
 /** What a nemesis strikes. */
 interface Targets {
   readonly options: HolderOptions;
-  /** A registry URL and its relays for each process; empty where no network can be cut. */
+  /** A registry URL and its relays for each process; empty if no network can be cut. */
   readonly links: readonly { readonly url: string; readonly relays: readonly Relay[] }[];
   /** The codes of refusals. */
   readonly refusals: readonly string[];
   readonly random: Random;
-  /** How long it goes on, ms. */
+  /** How long the nemesis goes on, ms. */
   readonly time: number;
   readonly signal: AbortSignal;
   readonly tell: (detail: string, share: number) => void;
 }
 
-/** So many links it takes. */
+/** The number of links that a nemesis needs. */
 export const mostLinks: number = holders;
 
 /** Strikes processes that make IDs, and compares each ID with every other. */
@@ -103,7 +103,7 @@ export class Nemesis {
       if (place.strike(kind, random.between(leastLasting, mostLasting), random)) this.#faults[kind]++;
     }
     for (const place of this.#places) place.end();
-    // A program of one's own may answer nothing any more.
+    // A user's own program may not answer any more.
     await within(longestEnd, Promise.all(living)).catch(() => Promise.all(this.#places.map((place) => place.kill())));
     await Promise.all(living);
     return this.#report();
@@ -141,25 +141,25 @@ export class Nemesis {
   }
 }
 
-/** One process after another at one place. */
+/** Runs one process after another. */
 class Place {
   /** The IDs of each process that has ended. */
   readonly lives: (readonly string[])[] = [];
   readonly refusals: Record<string, number> = {};
   readonly reasons: Record<string, string> = {};
-  /** Different ones. */
+  /** Each failure once. */
   readonly failures = new Set<string>();
   readonly #signal: AbortSignal;
   readonly #options: HolderOptions;
   readonly #relays: readonly Relay[];
-  /** What goes on for some time: cut short at the end. */
+  /** Ends the faults that last for some time. */
   readonly #lasting = new AbortController();
   #holder: HolderProcess | undefined;
-  /** Whether a fault ends it, and whether that is kill -9: what it was asked before is not answered then. */
+  /** Whether a fault ends the process, and whether that fault is kill -9. The process does not answer earlier calls then. */
   #isStruck = false;
   #isKilled = false;
   #isOver = false;
-  /** The end of the present process in the usual way, while it is under way. */
+  /** The end of the present process in the usual way; undefined unless it is under way. */
   #ending: Promise<void> | undefined;
 
   constructor({ options, links, signal }: Targets, place: number) {
@@ -186,7 +186,7 @@ class Place {
           );
           return this.#fail(`a process took longer than ${longestStart / 1000} s to start`);
         }
-        // Ctrl-C of a terminal reaches a process that does not listen for it yet.
+        // Ctrl-C of a terminal also reaches a process that does not listen for it yet.
         if (this.#signal.aborted) return;
         this.#noteError(error as NodeJS.ErrnoException);
         await sleep(retry);
@@ -205,7 +205,7 @@ class Place {
           await sleep(retry);
         }
       }
-      // It makes no more IDs as soon as it ends, and is not to be killed in the middle.
+      // A process that ends in the usual way makes no more IDs. Do not kill it while it ends.
       await this.#ending;
       await (this.#isOver ? holder.close() : holder.kill()).catch(() => undefined);
       this.#holder = undefined;
@@ -213,7 +213,7 @@ class Place {
     }
   }
 
-  /** Whether there was something to strike. */
+  /** Strikes the present process. Returns whether there was a process to strike. */
   strike(kind: Fault, lasting: number, random: Random): boolean {
     const holder = this.#holder;
     if (holder === undefined) return false;

@@ -4,7 +4,10 @@ import type { RegistryAddress } from "../registries/index.ts";
 import { storeOf } from "../registries/index.ts";
 import { encryptionOf } from "../registries/encryption.ts";
 
-/** How a relay passes on what it gets: at once, not at all until it is open again, or never: its connections are reset. */
+/**
+ * What a relay does with the data that it gets. Open: it passes them on at once. Silent: it passes nothing on until it is open again.
+ * Cut: it resets the connections.
+ */
 export type RelayState = "open" | "silent" | "cut";
 
 /** A listener on this host that passes connections on to a server. */
@@ -67,7 +70,7 @@ export class Relay {
   }
 }
 
-/** Why a registry has no network that can be cut between it and a holder; undefined where it has one. */
+/** Why no network between a registry and a holder can be cut; undefined if one can be cut. */
 export async function withoutRelay(address: RegistryAddress, operationTimeout: number): Promise<string | undefined> {
   if (!("servers" in address || "urls" in address)) {
     return address.kind === "kubernetes"
@@ -86,13 +89,13 @@ export async function withoutRelay(address: RegistryAddress, operationTimeout: n
   return isEncrypted ? "the connection is encrypted, and a relay does not have the server's name" : undefined;
 }
 
-/** On the loopback interface, `encryptionOf` does not look at it. */
+/** `encryptionOf` does not look at encryption on the loopback interface. */
 function hasTls(address: RegistryAddress): boolean {
   const settings = "settings" in address ? address.settings : {};
   return settings["tls"] === "true" || ("urls" in address && address.urls.some((url) => url.startsWith("https:")));
 }
 
-/** A registry URL that leads through a relay of its own for each of its servers. */
+/** A registry URL that leads to each of its servers through a relay of its own. */
 export async function relayed(
   url: string,
   address: RegistryAddress,

@@ -5,13 +5,13 @@ import { join } from "node:path";
 
 /** How long the command may take, ms. */
 const longest = 600_000;
-/** Of what it says on stderr, so much is told. */
+/** How much of its stderr is reported, in characters. */
 const mostSaid = 400;
 
 /**
- * Runs a shell command to its end, also where Ctrl-C comes meanwhile: half a restart would leave the server down. What it has started may go
- * on, and write to its stderr.
- * @throws Error for another exit code than 0, and where it takes longer than 10 min.
+ * Runs a shell command to its end, also if Ctrl-C comes meanwhile: half a restart would leave the server down. The programs that the
+ * command started may go on, and may write to its stderr.
+ * @throws Error for another exit code than 0, and if the command takes longer than 10 min.
  */
 export async function runCommand(command: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-restart-"));
@@ -31,7 +31,7 @@ export async function runCommand(command: string): Promise<void> {
   }
 }
 
-/** What is wrong with how it ended; undefined where nothing is. */
+/** How the command failed; undefined if it succeeded. */
 function endOf(command: string, stderr: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const child = spawn(command, { shell: true, detached: true, stdio: ["ignore", "ignore", stderr] });

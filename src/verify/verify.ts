@@ -14,32 +14,32 @@ import { Random } from "./random.ts";
 import { runCommand } from "./restart-command.ts";
 import { relayed, withoutRelay } from "./relay.ts";
 
-/** What is to be verified, and how. */
+/** What to verify, and how. */
 export interface VerifyRequest {
   /** The registry URL, for other processes. */
   readonly url: string;
-  /** The same, read. */
+  /** The same URL, parsed. */
   readonly address: RegistryAddress;
   /** For a daemon whose URL has no token. */
   readonly token?: string | undefined;
   /** A shell command that restarts the server. */
   readonly restart?: string | undefined;
-  /** A module that makes IDs, in place of Snowlease: the contract is left out then. It gets `{ registry, namespace }`. */
+  /** A module that makes IDs in place of Snowlease. It gets `{ registry, namespace }`. The contract is left out then. */
   readonly module?: string | undefined;
-  /** The codes of its refusals. Default: those of Snowlease's errors. */
+  /** The codes of the module's refusals. Default: the codes of Snowlease's errors. */
   readonly refusals?: readonly string[] | undefined;
-  /** Which parts are run. */
+  /** The parts to run. */
   readonly parts: readonly VerifyPart[];
   /** How long the nemesis goes on, ms. */
   readonly time: number;
-  /** From 0 to 2^32 - 1. Default: drawn. */
+  /** From 0 to 2^32 - 1. Default: a random number. */
   readonly seed?: number | undefined;
-  /** Ends it early, and removes what was made. */
+  /** Ends the verification early. It still removes what it made. */
   readonly signal: AbortSignal;
   readonly tell: (phase: string, detail: string, share?: number) => void;
 }
 
-/** What came of it. */
+/** The result of a verification. */
 export interface VerifyReport {
   readonly kind: string;
   /** The kind of the store behind a daemon. */
@@ -52,31 +52,34 @@ export interface VerifyReport {
   readonly restarts?: Omit<RestartOutcome, "left"> | undefined;
   readonly nemesis?: NemesisReport | undefined;
   readonly removal: Removal;
-  /** What was not run, each with the reason. */
+  /** The checks and parts that were not run, each with the reason. */
   readonly notRun: readonly string[];
-  /** What is wrong; empty where all is well. */
+  /** The problems that were found; empty if there are none. */
   readonly failures: readonly string[];
   readonly isInterrupted: boolean;
 }
 
-/** Deadline of one operation of this process, ms: a slow answer is no fault. */
+/** Deadline of one operation of this process, ms. A slow answer is no fault. */
 const operationTimeout = 20_000;
-/** Two clocks that differ by less are taken for the same, ms. */
+/** Two clocks with a smaller difference count as the same, ms. */
 const sameClock = 50;
 
-/** The longest wait of a check, ms: a Redis behind a daemon waits for an old primary. */
+/** The longest wait of a check, ms. A Redis behind a daemon waits for an old primary. */
 const longestWait = 60_000;
-/** The window of holders, and the longest one, ms: it keeps the quarantine short with which some stores begin after a restart. */
+/**
+ * The window of the holders, and the longest window of their namespaces, ms. It keeps the quarantine short with which some stores begin
+ * after a restart.
+ */
 const briefWindow = 2000;
 
-/** Why a claim is refused where no `init` made its namespace. */
+/** Why a claim is refused if `init` did not make its namespace. */
 const uncreated: Readonly<Partial<Record<ErrorCode, string>>> = {
   NOT_FOUND: "only `init` makes a namespace here",
   SCHEMA_INCOMPATIBLE: "only `init` makes a namespace here",
   QUARANTINE: "a claim makes a namespace in quarantine here",
 };
 
-/** What a run has at hand. */
+/** A request, with what all parts of the run need. */
 interface Run extends VerifyRequest {
   readonly seed: number;
   readonly registry: Registry;
@@ -84,10 +87,10 @@ interface Run extends VerifyRequest {
 }
 
 /**
- * Tries whether no ID comes twice on a registry: its contract, the restart matrix, and a nemesis that strikes processes which make IDs, in
- * namespaces of its own, which it removes.
- * @throws SnowleaseError with which the registry refuses the first of them. Nothing is left then either, as far as the registry lets it be
- * removed.
+ * Tests whether an ID comes twice on a registry. It runs the registry contract, the restart matrix, and a nemesis that strikes processes
+ * which make IDs. It uses namespaces of its own, and removes them.
+ * @throws SnowleaseError with which the registry refuses the first namespace. Then nothing is left either, if the registry allows the
+ * removal.
  */
 export async function verify(request: VerifyRequest): Promise<VerifyReport> {
   const { seed = randomInt(2 ** 32), tell } = request;
@@ -116,7 +119,7 @@ export async function verify(request: VerifyRequest): Promise<VerifyReport> {
   }
 }
 
-/** A quarantine that a check waits for has no time to wait for an old primary of a Redis. */
+/** Turns off the wait for an old primary of a Redis, unless the URL names one. A check that waits for a quarantine has no time for it. */
 function withoutLag({ url, address }: VerifyRequest): Pick<VerifyRequest, "url" | "address"> {
   if (storeOf(address).parameters?.["maxLag"] === undefined || !("settings" in address)) return { url, address };
   if (address.settings["maxLag"] !== undefined) return { url, address };
@@ -127,14 +130,14 @@ function withoutLag({ url, address }: VerifyRequest): Pick<VerifyRequest, "url" 
   };
 }
 
-/** The error, which tells what is left of the verification. */
+/** The error, with a text about what is left of the verification. */
 function withLeft(error: unknown, removal: Removal): unknown {
   const left = leftText(removal);
   if (left === undefined || !isSnowleaseError(error)) return error;
   return new SnowleaseError(error.code, `${error.message} Besides, ${left}`, error.details);
 }
 
-/** What is left; undefined where nothing is. */
+/** Describes the namespaces that are left; undefined if there are none. */
 function leftText({ left }: Removal): string | undefined {
   const [first] = left;
   return first && `${left.length} namespaces of this run are left, such as ${first.namespace}: ${first.reason}`;
@@ -149,7 +152,7 @@ async function tryAll(run: Run): Promise<Omit<VerifyReport, "removal">> {
   let isRefused = false;
   const takes = (part: VerifyPart): boolean => run.parts.includes(part) && !signal.aborted && !isRefused;
   const failures: string[] = [];
-  /** What has been found before an error counts. */
+  /** Runs a part. An error is a failure of this part, and the results of the other parts still count. */
   async function tried<Found>(part: VerifyPart, work: () => Promise<Found>): Promise<Found | undefined> {
     if (!takes(part)) return undefined;
     try {
@@ -213,8 +216,8 @@ function flawsOf(nemesis: NemesisReport | undefined, { aborted }: AbortSignal): 
 }
 
 /**
- * What the registry lacks of the contract. Makes a namespace on the way, claims in it, and removes it: what the registry refuses with is told
- * before anything else is tried.
+ * The capabilities of the contract that the registry lacks. To find them, it makes a namespace, claims in it, and removes it. So a
+ * refusal by the registry is reported before other tests begin.
  */
 async function lacksOf(
   { registry, namespaces }: Run,
@@ -265,7 +268,7 @@ async function tryRestarts(run: Run): Promise<VerifyReport["restarts"]> {
     ...(refusals !== undefined && { refusals }),
     ...(restart !== undefined && { restart: async () => (signal.aborted ? undefined : runCommand(restart)) }),
   };
-  // Its namespace is one of those that are removed in the end.
+  // The matrix uses a namespace of this run, which the run removes at its end.
   const { left: _, ...outcome } = await runRestarts(options, {
     signal,
     tell: (title, share) => tell("restarts", title, share),
@@ -286,7 +289,7 @@ async function tryNemesis(run: Run, hasNetwork: boolean): Promise<NemesisReport>
   }
 }
 
-/** Holders in a new namespace. @throws SnowleaseError */
+/** Makes a new namespace, and returns options for holders in it. @throws SnowleaseError */
 async function holdersOf({ url, token, module, registry, namespaces }: Run, pool: string): Promise<HolderOptions> {
   const namespace = namespaces.next();
   const login = token === undefined ? {} : { token };

@@ -5,7 +5,7 @@ import { Agent, createServer, request, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Kubernetes } from "./kubernetes.ts";
 
-/** A request that is held up on its way. */
+/** A request that the proxy holds up. */
 interface Held {
   readonly matches: (method: string, path: string) => boolean;
   readonly where: "before" | "after";
@@ -13,19 +13,21 @@ interface Held {
   readonly go: Promise<"on" | "lost">;
 }
 
-/** How a test goes on with a request that is held up. */
+/** How a test goes on with a held request. */
 interface Hold {
-  /** Resolves when it is there. */
+  /** Resolves when the request has arrived. */
   readonly arrived: Promise<void>;
-  /** Lets it go on. */
+  /** Lets the request go on. */
   readonly go: () => void;
   /** Breaks the client's connection instead. */
   readonly lose: () => void;
 }
 
-/** Stands between clients and an API server: sees each request, and holds one up before the server gets it, or with its answer. */
+/**
+ * Stands between clients and an API server. It sees each request, and can hold one up before the server gets it, or hold up its answer.
+ */
 export class ApiProxy {
-  /** Each request, as METHOD NAME; a list and a creation are without a name. */
+  /** Each request, as METHOD NAME. A list and a creation have no name. */
   readonly asked: string[] = [];
   readonly #server: Server;
   readonly #agent: Agent;
@@ -55,7 +57,7 @@ export class ApiProxy {
 
   /**
    * Holds up the next request that matches.
-   * @param asked METHOD NAME, as in `asked`, or what it matches.
+   * @param asked METHOD NAME, as in `asked`, or a pattern for it.
    */
   hold(asked: string | RegExp, where: Held["where"] = "before"): Hold {
     let arrive = (): void => undefined;

@@ -4,7 +4,7 @@ import { defaultLayout } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
-/** An answer of the HTTP API, read. */
+/** A parsed answer of the HTTP API. */
 interface Reply {
   readonly status: number;
   readonly headers: Headers;
@@ -12,13 +12,13 @@ interface Reply {
   readonly body: any;
 }
 
-/** The HTTP API without sockets, over a registry in memory, under a clock that stands still. */
+/** The HTTP API without sockets, over a registry in memory, with a clock that stands still. */
 export interface Api {
   readonly clock: FakeClock;
   readonly registry: Registry;
   /** Log lines: level, fields, message. */
   readonly lines: unknown[];
-  /** `body`: an object goes out as JSON, a string or bytes as they are. */
+  /** `body`: an object is sent as JSON, a string or bytes as they are. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
 }
 

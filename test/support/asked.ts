@@ -1,6 +1,6 @@
 import type { Registry } from "../../src/rule/registry.ts";
 
-/** The same registry, which notes the name of each operation that it is asked for. */
+/** The same registry. It notes the name of each operation that it is asked for. */
 export function askedBy(registry: Registry): { readonly registry: Registry; readonly asked: string[] } {
   const asked: string[] = [];
   const noting = Object.entries(registry).map(([name, operation]): [string, unknown] => {

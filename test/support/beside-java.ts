@@ -4,7 +4,7 @@ import { snowlease } from "../../src/snowlease.ts";
 import { javaIds } from "./java-peer.ts";
 import { Maker } from "./maker.ts";
 
-/** A Java process that has a number. */
+/** A Java process that has a worker ID. */
 interface Started {
   readonly workerId: number;
   leave(): Promise<void>;
@@ -14,7 +14,7 @@ interface Beside {
   readonly url: string;
   /** The namespace's maxClockSkew, ms. */
   readonly skew: number;
-  /** Starts a Java process in the numbers 0 to 3. Rejects where they are used up. */
+  /** Starts a Java process in the worker IDs 0 to 3. Rejects if they are used up. */
   start(): Promise<Started>;
 }
 
@@ -22,8 +22,8 @@ interface Beside {
 const starts = 6;
 
 /**
- * Holders of ours have all of the numbers 0 to 3, and crash one after the other, their clock ahead as far as a clock may be; Java
- * processes start there whenever they can, theirs behind as far. Gives the IDs of both.
+ * Holders of Snowlease have all of the worker IDs 0 to 3, and crash one after the other. Their clock is ahead by nearly the largest
+ * allowed difference. Java processes start there whenever they can, with a clock that is behind by as much. Returns the IDs of both.
  */
 export async function besideJava({ url, skew, start }: Beside): Promise<{ ids: bigint[]; starts: number }> {
   const ahead = { ...systemClock, now: () => Date.now() + skew - 50 };
@@ -34,7 +34,7 @@ export async function besideJava({ url, skew, start }: Beside): Promise<{ ids: b
     const maker = new Maker(await snowlease({ registry: url, clock: ahead, ...options }));
     makers.push(maker);
     await sleep(300);
-    // It goes on to the end of its window, and renews no more.
+    // The holder goes on to the end of its window, and renews no more.
     await maker.snowflake.lease.orphan();
   };
   const ids: bigint[] = [];
@@ -43,7 +43,7 @@ export async function besideJava({ url, skew, start }: Beside): Promise<{ ids: b
   await Promise.all([0, 1, 2, 3].map(crash));
   const crashes = (async () => {
     while (running) {
-      // Of four numbers two rest long enough to go back.
+      // Two of the four worker IDs rest long enough to go back.
       await sleep(skew);
       await crash();
     }

@@ -1,4 +1,4 @@
-// A thread that takes blocks of an allocator as fast as it can, until it is told to stop.
+// A thread that takes blocks of an allocator as fast as it can, until a test asks it to stop.
 import { parentPort, workerData } from "node:worker_threads";
 import { defaultLayout } from "../../dist/id/layout.js";
 import { SharedAllocator } from "../../dist/sharing/shared-allocator.js";

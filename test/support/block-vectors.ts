@@ -12,7 +12,7 @@ import { memoryRegistry } from "../../src/testing.ts";
 import { defaults, makeToken, settled } from "./generator.ts";
 import { type NextResult, nextOf } from "./next-result.ts";
 
-/** A request for blocks, without the claim's names. */
+/** A request for blocks, without the fields that name the claim. */
 export interface WantedBlocks {
   readonly first: number;
   readonly spans: number;
@@ -30,7 +30,7 @@ interface BlockGrant {
 /** A step of a script, at a reading of the wall clock, Unix ms. */
 export type BlockStep = { readonly clock: number } & (
   | { readonly do: "next" | "prefetch" | "silent" | "lost" | "close" }
-  /** The oldest request without an answer gets this one. */
+  /** The answer to the oldest request without an answer. */
   | { readonly do: "given"; readonly fence: number; readonly first: number; readonly blocks: readonly number[] }
   | { readonly do: "renewed"; readonly from: number; readonly until: number }
   /** The claim after a loss. */
@@ -47,7 +47,7 @@ export interface BlockScript {
 
 /** The required result of a step. */
 export interface BlockResult extends NextResult {
-  /** The request that the step sends; null: a prefetch without a need for one. */
+  /** The request that the step sends; null for a prefetch without a need for one. */
   readonly wants?: WantedBlocks | null;
 }
 
@@ -77,7 +77,7 @@ export async function blockVectors(): Promise<object> {
   };
 }
 
-/** Our own generator on a lent lease, with the memory of a simple client: only the newest tick. */
+/** Our own generator on a lent lease. Like a simple client, it remembers only the newest tick. */
 export const borrower: BlockRunner = async ({ layout: text, grant, steps }) => {
   const layout = Layout.parse(text);
   let wall = grant.clock;
@@ -86,7 +86,7 @@ export const borrower: BlockRunner = async ({ layout: text, grant, steps }) => {
   const clock: Clock = {
     now: () => wall,
     nanos: () => nanos,
-    // No event occurs by itself: the script renews.
+    // No event occurs by itself. The script renews.
     sleep: (_, { signal } = {}) => new Promise((done) => signal?.addEventListener("abort", () => done())),
   };
   const secondly: Clock = {
@@ -98,7 +98,7 @@ export const borrower: BlockRunner = async ({ layout: text, grant, steps }) => {
       }),
   };
   const setTo = (reading: number): void => {
-    // The monotonic clock goes on, even while the wall clock goes back.
+    // The monotonic clock goes on, even when the wall clock goes back.
     if (reading !== wall) nanos += BigInt(Math.max(2, reading - wall)) * 1_000_000n;
     wall = reading;
   };
@@ -163,7 +163,7 @@ export const borrower: BlockRunner = async ({ layout: text, grant, steps }) => {
         return { wants: (await wanted()) ?? null };
       }
       case "given": {
-        // The answer to a prefetch whose request the script does not name.
+        // This is the answer to a prefetch. The script does not name its request.
         sent.length = 0;
         const request = open.shift();
         if (request?.fence !== step.fence) throw new Error(`Expected a request with fence ${step.fence}.`);
@@ -207,7 +207,7 @@ export const borrower: BlockRunner = async ({ layout: text, grant, steps }) => {
   return results;
 };
 
-/** Ticks before the newest one are never used again. */
+/** Makes ticks before the newest one unusable. */
 function newestAlone(ticks: BlockTicks): Ticks {
   return {
     get floor() {
@@ -250,7 +250,7 @@ const [ms, tenMs, second] = [1, 10, 1000].map((tick) => `timestamp:41,worker:10,
 ];
 /** Ticks of 4 IDs: 4 blocks of 1. */
 const few = `timestamp:41,worker:10,sequence:2@${epoch}/1`;
-/** The first ms of a span, where ticks have 1 ms, and that span. */
+/** The first ms of a span, if ticks have 1 ms, and that span. */
 const at = epoch + 1_000_000;
 const span = 15_625;
 
@@ -367,7 +367,7 @@ const blockScripts: readonly BlockScript[] = [
       step(at + 1000, "prefetch"),
       given(at + 1000, span + 80, each(5, 15)),
       ...next(at + 1000),
-      // After a pause that is longer than the prefetched blocks last, from the present span on.
+      // From the present span on, after a pause that is longer than the prefetched blocks last.
       step(at + 20_000, "prefetch"),
       given(at + 20_000, span + 312, each(6, 80)),
       ...next(at + 20_000),

@@ -4,20 +4,20 @@ import { HolderProcess, type HolderState } from "./holder.ts";
 import { namespace, type Subject } from "./subject.ts";
 
 const processes = 200;
-/** For 200 programs to be loaded by two cores that others use, too, ms. */
+/** How long two cores may take to load 200 programs while they also do other work, ms. */
 const patience = 300_000;
 
 /**
- * A fleet that boots at once, the same for every registry: 200 processes, started in one burst, which claim at the same moment and
- * then make IDs during the same ticks. The pool has 200 numbers, so that each has to get the one that nobody else got.
- * @param driver the package that the registry needs: it is loaded before, or that would spread the claims.
+ * A fleet that boots at once, the same for every registry. 200 processes start in one burst, claim at the same moment, and then make IDs
+ * during the same ticks. The pool has 200 worker IDs, so each process must get a different one.
+ * @param driver the package that the registry needs. Each process loads it before its claim. Otherwise, loading would spread the claims.
  */
 export function bootStorm(name: string, driver: string, start: () => Promise<Subject>): void {
   const title = `${processes} processes that boot together on ${name}: a worker ID each, no ID twice, none left live after them`;
   test(title, { timeout: patience }, async () => {
     const { url, registry, stop } = await start();
     onTestFinished(stop);
-    // With a hundred others before it on its core, one waits for longer than a registry may take.
+    // With a hundred others before it on its core, a process waits for longer than a registry may take.
     const options = { registry: url, namespace, pool: `0-${processes - 1}`, operationTimeout: "60s" };
     const environment = { NODE_OPTIONS: `--import ${driver}` };
     const holders = Array.from({ length: processes }, () => new HolderProcess(options, { environment }));
@@ -41,7 +41,7 @@ export function bootStorm(name: string, driver: string, start: () => Promise<Sub
     const ids = holders.map((holder) => holder.ids());
     const everyId = ids.flat();
     expect(new Set(everyId).size).toBe(everyId.length);
-    // Had two of them shared a worker ID, it would have shown: they made IDs during the same ticks.
+    // If two of them had shared a worker ID, the IDs would show it, since both made IDs during the same ticks.
     const ticks = ids.map((own) => new Set(own.map((id) => defaultLayout.decompose(id).timestamp)));
     expect(ticks.every(({ size }) => size > 0)).toBe(true);
     expect(new Set(ticks.flatMap((own) => [...own])).size).toBeLessThan(ticks.reduce((sum, { size }) => sum + size, 0));

@@ -1,5 +1,5 @@
-// A program that makes IDs all the time, on the lease of the `snowlease exec` that it runs in, and writes each handful to a file
-// before it makes the next. It does not give up: after an error it starts again, and after a while with a new lease.
+// A program that makes IDs all the time, on the lease of the `snowlease exec` in which it runs. It writes each handful to a file before
+// it makes the next one. It does not give up: after an error it starts again, and after a while with a new lease.
 import { setTimeout as sleep } from "node:timers/promises";
 import { snowlease } from "../../dist/index.js";
 import { emitUntilLost } from "./emitting.mjs";

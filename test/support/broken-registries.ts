@@ -12,7 +12,7 @@ import { namespaceFaults, viewFaults } from "./broken/views.ts";
 
 export { closing } from "./broken/views.ts";
 
-/** Registries with one mistake each, which the contract has to reject. */
+/** Registries with one mistake each. The contract must reject them. */
 export const faults: readonly Fault[] = [
   ...claimFaults,
   ...holderFaults,

@@ -2,15 +2,15 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The files of an authority that no machine knows, and of a certificate of it. */
+/** The files of an authority that no machine knows, and of a certificate that it issued. */
 export interface Certificates {
-  /** The authority's own. */
+  /** The authority's own certificate. */
   readonly authority: string;
   readonly certificate: string;
   readonly key: string;
 }
 
-/** Makes, in a folder, an authority and a certificate of it for this machine's address. `environment`: of openssl, such as its clock. */
+/** Makes, in a folder, an authority and its certificate for this machine's address. `environment`: for openssl, such as its clock. */
 export function makeCertificates(folder: string, environment: Readonly<Record<string, string>> = {}): Certificates {
   const openssl = (...args: string[]): void => {
     execFileSync("openssl", args, { cwd: folder, stdio: "pipe", env: { ...process.env, ...environment } });
@@ -25,7 +25,7 @@ export function makeCertificates(folder: string, environment: Readonly<Record<st
   return { authority: file("ca-cert.pem"), certificate: file("cert.pem"), key: file("key.pem") };
 }
 
-/** The settings of a redis-server, or a sentinel, that has them. Clients need none of their own. */
+/** The settings with which a redis-server or a sentinel uses these certificates. Clients need no certificate of their own. */
 export function tlsSettings({ authority, certificate, key }: Certificates, port: number): [string, string][] {
   return [
     ["tls-port", String(port)],
@@ -37,7 +37,7 @@ export function tlsSettings({ authority, certificate, key }: Certificates, port:
   ];
 }
 
-/** The same on a command line. */
+/** The same settings on a command line. */
 export function tlsOptions(certificates: Certificates, port: number): string[] {
   return tlsSettings(certificates, port).flatMap(([name, value]) => [`--${name}`, value]);
 }

@@ -4,14 +4,14 @@ import { whyMissing } from "./servers.ts";
 
 const file = "/usr/bin/chromium";
 
-/** Why there is no Chromium to start, or undefined. */
+/** Why there is no Chromium to start; undefined if there is one. */
 export const chromiumMissing: string | undefined = whyMissing(
   "chromium",
   () => existsSync(file),
   "chromium fonts-dejavu-core",
 );
 
-/** Debian's Chromium, which calls nobody but those it is sent to. */
+/** Starts Debian's Chromium. It calls no other servers than those that a test opens. */
 export function startChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: file,
@@ -24,7 +24,7 @@ export function startChromium(): Promise<Browser> {
       "--disable-component-update",
       "--disable-sync",
     ],
-    // On a busy machine it takes a while to come up.
+    // On a busy machine, Chromium takes a while to start.
     timeout: 60_000,
   });
 }

@@ -1,4 +1,4 @@
-// A process that claims many worker IDs at once, each as a lease of its own over one connection, and makes some IDs with each.
+// A process that claims many worker IDs at once. Each one is a lease of its own, and all use one connection. It makes some IDs with each.
 import { randomBytes } from "node:crypto";
 import { layouts } from "../../dist/index.js";
 import { openRegistry, parseAddress } from "../../dist/registries/index.js";
@@ -22,8 +22,8 @@ const claim = async (_, i) => {
       const answer = await registry.claim({ ...request, clock: Date.now() });
       return answer.outcome === "granted" ? answer.workerId : answer.outcome;
     } catch (error) {
-      // On a busy machine, one try of so many at once may take longer than a clock may be behind, or than an operation. With its token a claim
-      // is granted once, however often it is asked for.
+      // On a busy machine, one try of so many at once may take longer than a clock may be behind, or than an operation may take. A token
+      // gets one grant, however often the claim is sent.
       if (!["CLOCK_SKEW", "REGISTRY_UNAVAILABLE"].includes(error.code) || tries === 3) throw error;
     }
   }

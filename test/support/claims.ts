@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { defaultLayout } from "../../src/id/layout.ts";
 import type { ClaimKey, ClaimRequest, Grant, Registry } from "../../src/rule/registry.ts";
 
-/** A token, as a lease makes one. */
+/** A new token, as a lease makes it. */
 const newToken = (): string => randomBytes(16).toString("hex");
 
-/** A claim of any worker ID by nobody in particular, for a window of 2 s. */
+/** A claim of any worker ID, by a holder without special properties, for a window of 2 s. */
 export function claimRequest(wish: Partial<ClaimRequest> = {}): ClaimRequest {
   return {
     namespace: "orders",
@@ -19,12 +19,12 @@ export function claimRequest(wish: Partial<ClaimRequest> = {}): ClaimRequest {
   };
 }
 
-/** What names a claim that was granted. */
+/** The fields that name a granted claim. */
 export function keyOf({ namespace, token }: ClaimRequest, { workerId, fence }: Grant): ClaimKey {
   return { namespace, workerId, fence, token };
 }
 
-/** Claims; anything but a grant fails. */
+/** Claims a worker ID. Fails unless the claim is granted. */
 export async function granted(registry: Registry, request: ClaimRequest): Promise<Grant> {
   const answer = await registry.claim(request);
   if (answer.outcome !== "granted") throw new Error(`It was refused: ${JSON.stringify(answer)}`);

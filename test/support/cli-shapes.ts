@@ -5,7 +5,7 @@ import { expect } from "vitest";
 import { commands } from "../../src/cli/commands.ts";
 import { root } from "./markdown.ts";
 
-/** As much of a JSON Schema as the shapes use. */
+/** The part of JSON Schema that the shapes use. */
 interface ShapeNode {
   readonly $ref?: string;
   readonly description?: string;
@@ -19,7 +19,7 @@ const [ownFile, apiFile] = ["cli-json.schema.json", "openapi.json"];
 const componentPrefix = `${apiFile}#/components/schemas/`;
 const read = (file: string): unknown => JSON.parse(readFileSync(join(root, "docs", file), "utf8"));
 
-/** Holds what the commands print against docs/cli-json.schema.json, and notes which shapes and fields it has seen. */
+/** Compares the output of commands with docs/cli-json.schema.json, and notes which shapes and fields it has seen. */
 export class CliShapes {
   /** The shapes of commands, such as `migrate plan`. */
   readonly names: readonly string[];
@@ -39,7 +39,7 @@ export class CliShapes {
     this.#ajv.addVocabulary(["components"]).addSchema({ components }, apiFile).addSchema(own, ownFile);
   }
 
-  /** A value that a command printed has its shape. */
+  /** Checks that a value that a command printed has its shape. */
   check(name: string, value: unknown): void {
     const fits = this.#ajv.getSchema(`${ownFile}#/$defs/${encodeURIComponent(name)}`);
     if (fits === undefined) throw new Error(`${ownFile} has no shape of ${name}.`);
@@ -48,7 +48,7 @@ export class CliShapes {
     this.#visit({ $ref: `#/$defs/${name}` }, value);
   }
 
-  /** The fields that no value had, without those inside of one that no value had. Fails where a field has no meaning. */
+  /** The fields that no value had. It leaves out fields inside of these. Fails if a field has no meaning. */
   unseen(): readonly string[] {
     const used = new Set<string>();
     const [seen, found] = [new Set<string>(), new Set<string>()];
@@ -69,7 +69,7 @@ export class CliShapes {
     };
     for (const name of this.names) walk(this.#defs[name], `${name} `);
     for (const $ref of used) walk(this.#target({ $ref }), `${$ref.slice(componentPrefix.length)} `);
-    // Where one of several kinds had it, it counts.
+    // A field counts as seen if one of several kinds had it.
     return [...found].filter((place) => !seen.has(place)).toSorted();
   }
 

@@ -11,31 +11,34 @@ import { expect, onTestFinished } from "vitest";
 /** The real CLI, as it is built and published. */
 export const cliFile: string = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
-/** What a command line came to. */
+/** The result of a command line. */
 export interface CliResult {
-  /** 128 + n where signal n ended it. */
+  /** 128 + n if signal n ended it. */
   readonly code: number;
   readonly stdout: string;
-  /** Without the notices. */
+  /** stderr without the notices. */
   readonly stderr: string;
 }
 
-/** What a command line tells of its registry, besides everything else: that it made the file, and who shares the worker IDs. */
+/**
+ * What a command line reports about its registry besides everything else: that it made the file, and which processes share the worker
+ * IDs.
+ */
 const notice =
   /^(?:snowlease: (?:warning: Made the registry file|Worker \d+\. Worker IDs are unique among)|\(node:\d+\) \[SNOWLEASE_NEW_REGISTRY\]) .*\n(?:\(Use `node --trace-warnings .*\n)?/gm;
 
-/** What stands in stderr without the notices. */
+/** The text of stderr without the notices. */
 export function withoutNotices(stderr: string): string {
   return stderr.replace(notice, "");
 }
 
 interface RunOptions {
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** What stdin holds. Default: nothing, at once. */
+  /** The text of stdin. Default: empty. */
   readonly input?: string | undefined;
 }
 
-/** A user's home of its own, in which the CLI runs; it goes when the test ends, with everything that was started in it. */
+/** A user's home, in which the CLI runs. It is removed when the test ends, and all processes that were started in it end. */
 export class Sandbox {
   readonly folder: string = mkdtempSync(join(tmpdir(), "snowlease-e2e-"));
   readonly #running = new Set<CliProcess>();
@@ -53,30 +56,33 @@ export class Sandbox {
     return join(this.folder, "work");
   }
 
-  /** URL of an embedded registry in this sandbox. */
+  /** The URL of an embedded registry in this sandbox. */
   get registry(): string {
     return `sqlite:${join(this.work, "registry.db")}`;
   }
 
-  /** Everything that is in the sandbox, but for what it was made with. */
+  /** All files in the sandbox, except those that it began with. */
   files(): string[] {
     const all = readdirSync(this.folder, { recursive: true, encoding: "utf8" });
     return all.filter((name) => !["home", "work", "tmp"].includes(name)).toSorted();
   }
 
-  /** Where and with what environment programs run here. */
+  /** The folder and the environment for programs that run here. */
   surroundings(env: RunOptions["env"] = {}): { readonly cwd: string; readonly env: NodeJS.ProcessEnv } {
     const own = { HOME: join(this.folder, "home"), TMPDIR: join(this.folder, "tmp"), PATH: process.env["PATH"] ?? "" };
     return { cwd: this.work, env: { ...own, ...env } };
   }
 
-  /** Starts a command line; it is killed when the test ends, if it still runs. */
+  /** Starts a command line. It is killed when the test ends, if it still runs. */
   start(args: readonly string[], env?: RunOptions["env"]): CliProcess {
     if (!existsSync(cliFile)) throw new Error("There is no dist/: run npm run build first.");
     return this.started(spawn(process.execPath, [cliFile, ...args], this.surroundings(env)));
   }
 
-  /** A daemon on this sandbox's registry, once it listens: on a free port of loopback, where the flags name nothing else. */
+  /**
+   * Starts a daemon on this sandbox's registry, and waits until it listens: on a free port of loopback, unless the flags name another
+   * address.
+   */
   async serve(...flags: readonly string[]): Promise<{ readonly daemon: CliProcess; readonly url: string }> {
     const listen = flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"];
     const daemon = this.start(["daemon", "--registry", this.registry, "--json", ...listen, ...flags]);
@@ -84,14 +90,14 @@ export class Sandbox {
     return { daemon, url };
   }
 
-  /** Writes the file of a daemon's tokens, of lines `TOKEN ROLE [GLOB]`: each token is hashed on the way. */
+  /** Writes the file of a daemon's tokens from lines `TOKEN ROLE [GLOB]`. It hashes each token. */
   tokens(...lines: readonly string[]): string {
     const path = join(this.work, "tokens");
     writeFileSync(path, lines.map((line) => line.replace(/^\S+/, hashOf)).join("\n"), { mode: 0o600 });
     return path;
   }
 
-  /** Takes charge of a process that was started otherwise. */
+  /** Takes over a process that was started in another way. */
   started(child: ChildProcess): CliProcess {
     const started = new CliProcess(child);
     this.#running.add(started);
@@ -105,7 +111,7 @@ export class Sandbox {
     return process.ended;
   }
 
-  /** Runs a command line that has to succeed, and reads what it prints. */
+  /** Runs a command line that must succeed, and returns its output. */
   async read(args: readonly string[], options?: RunOptions): Promise<string> {
     const result = await this.run(args, options);
     expect(result).toMatchObject({ code: 0, stderr: "" });
@@ -113,12 +119,12 @@ export class Sandbox {
   }
 }
 
-/** What a file of tokens has in place of one. */
+/** The hash that a file of tokens has in place of a token. */
 export function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
-/** A command line that runs. */
+/** A running command line. */
 export class CliProcess {
   readonly ended: Promise<CliResult>;
   readonly #child: ChildProcess;
@@ -152,7 +158,7 @@ export class CliProcess {
     return withoutNotices(this.#stderr);
   }
 
-  /** What it told of its registry, line by line. */
+  /** What the command line reported about its registry, line by line. */
   get notices(): readonly string[] {
     return this.#stderr.match(notice) ?? [];
   }
@@ -161,7 +167,7 @@ export class CliProcess {
     return this.#over;
   }
 
-  /** The next line of stdout that was not read yet. */
+  /** The next unread line of stdout. */
   async line(): Promise<string> {
     for (;;) {
       const line = this.#lines.shift();
@@ -183,22 +189,22 @@ export class CliProcess {
     this.#child.stdin?.end(input);
   }
 
-  /** Stops reading what it prints, as `head` does when it has enough. */
+  /** Stops reading the output, as `head` does when it has enough. */
   closeStdout(): void {
     this.#child.stdout?.destroy();
   }
 
-  /** kill -9, if it still runs. */
+  /** kill -9, if the process still runs. */
   async kill(): Promise<void> {
     if (!this.#over) this.#child.kill("SIGKILL");
-    // What it started may outlive it, and keep these open.
+    // Processes that it started may outlive it, and keep these pipes open.
     this.#child.stdout?.destroy();
     this.#child.stderr?.destroy();
     await this.ended;
   }
 }
 
-/** Waits until something holds; the test's own timeout ends it. */
+/** Waits until something holds. The test's own timeout ends it. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await sleep(10);
 }

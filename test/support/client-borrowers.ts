@@ -9,7 +9,7 @@ import { HolderProcess } from "./holder.ts";
 /** Processes that may borrow one lease. */
 const places = 24;
 
-/** What every client does with a share of a daemon's own lease, each with real daemons. `programs` is asked in each test. */
+/** Tests what every client does with a share of a daemon's own lease, each with real daemons. Each test calls `programs`. */
 export function testBorrowers(programs: () => HolderPrograms): void {
   const lending = ({ url }: DaemonProcess): string => `${url}?borrow=true`;
   const borrower = (name: string, daemon: DaemonProcess, command?: readonly string[]): Maker =>
@@ -110,7 +110,7 @@ async function idsOf(daemon: DaemonProcess, count: number): Promise<readonly str
   return ((await ask(daemon, "ids", { count })) as { readonly ids: readonly string[] }).ids;
 }
 
-/** Takes every place of a lender, for as long as one stays taken after its borrower has ended. */
+/** Takes every place of a lender. They stay taken for as long as a place does after its borrower has ended. */
 async function takePlaces(daemon: DaemonProcess): Promise<void> {
   for (let place = 0; place < places; place++) {
     const claim = { shared: true, now: Date.now() };

@@ -10,18 +10,18 @@ import { expectAudited, Maker } from "./examples.ts";
 /** The programs of a language that make IDs with its client. The variable SNOWLEASE_REGISTRY names their registry. */
 export interface HolderPrograms {
   readonly sandbox: ClientSandbox;
-  /** The command of one that prints so many IDs (0: until it is stopped) with so many ms between. It waits 5 s for an ID. */
+  /** The command of a program that prints so many IDs (0: until it is stopped) with so many ms between. It waits 5 s for an ID. */
   readonly ids: (count: number, msBetween?: number) => readonly string[];
-  /** The command of one whose threads, and what else the language has, share one lease. It never gives up. */
+  /** The command of a program whose threads, or the like in its language, share one lease. It never gives up. */
   readonly crew: readonly string[];
   /** How many IDs a crew prints. */
   readonly crewIds: number;
   readonly environment?: Readonly<Record<string, string>>;
-  /** The exit code after a SIGTERM, at which the worker ID is given back. */
+  /** The exit code after a SIGTERM, at which the program gives its worker ID back. */
   readonly terminated: number;
 }
 
-/** Starts a program on a registry; default: one that makes IDs until it is stopped. */
+/** Starts a program on a registry. Default: one that makes IDs until it is stopped. */
 export function startMaker(
   { sandbox, environment, ids }: HolderPrograms,
   name: string,
@@ -42,7 +42,7 @@ export async function makeOne(
   return sandbox.started(spawn(file, args, sandbox.surroundings(variables))).ended;
 }
 
-/** What every client does with a worker ID, each with real daemons. `programs` is asked in each test. */
+/** Tests what every client does with a worker ID, each with real daemons. Each test calls `programs`. */
 export function testHolders(programs: () => HolderPrograms): void {
   const maker = (name: string, registry: string, command?: readonly string[]): Maker =>
     startMaker(programs(), name, registry, command);
@@ -90,11 +90,11 @@ export function testHolders(programs: () => HolderPrograms): void {
     const [before] = await sandbox.workers();
     await until(() => Date.now() > (before?.until ?? 0));
     expect(holder.ids().every((id) => timeOf(id) < (before?.until ?? 0))).toBe(true);
-    // It waits for 5 s: another daemon may take longer to start.
+    // The program waits for 5 s. Starting another daemon may take longer.
     daemon.signal("SIGCONT");
     await until(() => timeOf(holder.ids().at(-1) ?? "0") > (before?.until ?? 0));
     await daemon.end("SIGKILL");
-    // For good this time: it gives up.
+    // This time the daemon does not come back, so the program gives up.
     const gaveUp = { code: 1, stderr: expect.stringMatching(/^LEASE_EXPIRED: [^\n]*\n$/) as string };
     expect(await holder.process.ended).toMatchObject(gaveUp);
     await expectAudited(sandbox, sandbox.registry, holder.ids());
@@ -128,7 +128,7 @@ export function testHolders(programs: () => HolderPrograms): void {
     await holder.made(50);
     const [held] = await sandbox.workers();
     await sandbox.read(["release", String(held?.workerId), "--force", "--registry", url]);
-    // It may get the same worker ID again, once the window has passed.
+    // The program may get the same worker ID again, after the window has passed.
     await until(() => holder.process.stderr.includes("takes the place of"));
     await holder.made(50);
     holder.process.signal("SIGTERM");

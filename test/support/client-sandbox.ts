@@ -12,7 +12,7 @@ interface ListedWorker {
   readonly instance: string;
 }
 
-/** The place to test the client of another language: a registry file, and daemons on it. */
+/** A place to test the client of another language: a registry file, and daemons on it. */
 export class ClientSandbox extends Sandbox {
   /** The registry's records, except for the daemons themselves. */
   async workers(namespace = "default"): Promise<ListedWorker[]> {
@@ -21,7 +21,7 @@ export class ClientSandbox extends Sandbox {
     return all.filter(({ instance }) => instance !== "daemon");
   }
 
-  /** Starts a daemon, which ends with the test. Port 0: a free one. */
+  /** Starts a daemon, which ends with the test. Port 0: a free port. */
   async startDaemon(port = 0, ...flags: readonly string[]): Promise<DaemonProcess> {
     const daemon = await startDaemonProcess(this.registry, port, flags);
     onTestFinished(async () => void (await daemon.end("SIGKILL")));

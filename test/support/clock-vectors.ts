@@ -39,7 +39,7 @@ interface ToldUsage {
 export interface StepResult extends NextResult {
   /** For a renewal: its report of the IDs made so far. */
   readonly sends?: ToldUsage;
-  /** For a close: the body of the give-back; null: there is none. */
+  /** For a close: the body of the give-back; null if there is no give-back. */
   readonly gives?: (ToldUsage & { readonly until: number }) | null;
 }
 
@@ -59,7 +59,7 @@ export async function clockVectors(): Promise<{ readonly about: string; readonly
   };
 }
 
-/** Our own generator and lease, with the memory of a simple client: only the newest tick. */
+/** Our own generator and lease. Like a simple client, they remember only the newest tick. */
 export const simpleGenerator: ClockRunner = async ({ layout: text, grant, steps }) => {
   const layout = Layout.parse(text);
   let wall = grant.clock;
@@ -67,11 +67,11 @@ export const simpleGenerator: ClockRunner = async ({ layout: text, grant, steps 
   const clock: Clock = {
     now: () => wall,
     nanos: () => nanos,
-    // No event occurs by itself: the script renews.
+    // No event occurs by itself. The script renews.
     sleep: (_, { signal } = {}) => new Promise((done) => signal?.addEventListener("abort", () => done())),
   };
   const setTo = (reading: number): void => {
-    // The monotonic clock goes on, even while the wall clock goes back.
+    // The monotonic clock goes on, even when the wall clock goes back.
     if (reading !== wall) nanos += BigInt(Math.max(2, reading - wall)) * 1_000_000n;
     wall = reading;
   };

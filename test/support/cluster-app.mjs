@@ -1,4 +1,5 @@
-// A service of several processes on one lease: the primary shares it, the workers ask for an ID generator as they would alone.
+// A service of several processes on one lease. The primary process shares the lease. The workers ask for an ID generator as they would
+// alone.
 import cluster from "node:cluster";
 import { once } from "node:events";
 import { lendLease, snowlease } from "../../dist/index.js";

@@ -13,7 +13,7 @@ const urls = {
   etcd: (at: string) => `etcd://${at}`,
 };
 
-/** A store that docker-compose.yml brings up. */
+/** A store that docker-compose.yml starts. */
 export type ComposedStore = keyof typeof urls;
 
 /** The folder of docker-compose.yml. */
@@ -23,11 +23,11 @@ const { services } = parse(readFileSync(join(composeFolder, "docker-compose.yml"
   readonly services: Readonly<Record<ComposedStore, ServiceText>>;
 };
 
-/** The command that succeeds where the store answers. */
+/** The command that succeeds if the store answers. */
 type HealthCheck = ["CMD", ...string[]] | ["CMD-SHELL", string];
 
 interface ServiceText {
-  /** With its digest. */
+  /** The image with its digest. */
   readonly image: string;
   readonly environment?: Readonly<Record<string, string>>;
   readonly command?: readonly string[];
@@ -36,18 +36,18 @@ interface ServiceText {
   readonly healthcheck: { readonly test: HealthCheck };
 }
 
-/** What docker-compose.yml says of a store. */
+/** What docker-compose.yml says about a store. */
 export interface ComposedService extends Pick<ServiceText, "image" | "environment" | "command"> {
   /** The image without its digest. */
   readonly tag: string;
-  /** In the container. */
+  /** The port in the container. */
   readonly port: number;
   readonly healthCheck: HealthCheck;
-  /** The registry URL of one that is reached there: `HOST:PORT`. */
+  /** The registry URL of a store that is reached at `HOST:PORT`. */
   url(at: string): string;
 }
 
-/** What docker-compose.yml says of a store. */
+/** Reads what docker-compose.yml says about a store. */
 export function composedService(store: ComposedStore): ComposedService {
   const { image, environment, command, ports, healthcheck } = services[store];
   const [tag = ""] = image.split("@");

@@ -13,17 +13,17 @@ import { patience } from "./patience.ts";
 /** Lines of a container's log that an error shows. */
 const shownLines = 30;
 
-/** The engine that answers here, or undefined. */
+/** The engine that answers here; undefined if none does. */
 export async function findEngine(): Promise<ContainerRuntimeClient | undefined> {
   return getContainerRuntimeClient().catch(() => undefined);
 }
 
-/** A store that `docker compose up` of this checkout has started: its registry URL, or undefined while it is not healthy. */
+/** The registry URL of a store that `docker compose up` of this checkout has started; undefined while it is not healthy. */
 export async function findComposed(
   engine: ContainerRuntimeClient,
   store: ComposedStore,
 ): Promise<{ readonly url: string | undefined } | undefined> {
-  // It is published on the loopback of the engine's machine.
+  // The store is published on the loopback interface of the engine's machine.
   if (!["localhost", "127.0.0.1", "::1"].includes(engine.info.containerRuntime.host)) return undefined;
   const { port, url } = composedService(store);
   for (const { Labels: labels, Ports: ports, Status: status } of await engine.container.list()) {
@@ -45,14 +45,14 @@ function isSameFolder(one: string | undefined, other: string): boolean {
 }
 
 /**
- * Has the engine fetch an image, unless it has it, and start what ends containers whose test was killed. Rejects with what the engine says
- * where it cannot.
+ * Lets the engine fetch an image, unless the engine has it, and start the program that ends containers whose test was killed. Rejects
+ * with the error of the engine.
  */
 export async function fetchImage(engine: ContainerRuntimeClient, image: string): Promise<void> {
   if (!(await hasImage(engine, image))) {
     process.stderr.write(`Docker fetches ${image}\n`);
     await engine.image.pull(ImageName.fromString(image));
-    // A pull that breaks off is none that fails.
+    // A pull that breaks off resolves without an error.
     if (!(await hasImage(engine, image))) throw new Error("it broke off");
   }
   await getReaper(engine);
@@ -63,7 +63,7 @@ export function hasImage(engine: ContainerRuntimeClient, image: string): Promise
   return engine.image.exists(ImageName.fromString(image));
 }
 
-/** A store in a container of the test's own, as docker-compose.yml describes it, but for its volume. */
+/** A store in a container of the test's own, as docker-compose.yml describes it, but without its volume. */
 export async function startContainer(
   store: ComposedStore,
   image: string,
@@ -73,7 +73,7 @@ export async function startContainer(
   const container = new GenericContainer(image)
     .withEnvironment(environment)
     .withExposedPorts(port)
-    // As often as it takes: Oracle needs minutes.
+    // Enough retries for any store: Oracle needs minutes.
     .withHealthCheck({ test: healthCheck, interval: 2000, timeout: 10_000, retries: 10_000 })
     .withWaitStrategy(Wait.forHealthCheck())
     .withStartupTimeout(patience)

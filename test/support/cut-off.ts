@@ -14,8 +14,9 @@ export const cuts = {
 } as const;
 
 /**
- * Cuts a holder off past its window: another one gets its worker ID, and after healing the first one takes another.
- * @param registry its URL through the proxy; `past` is its URL past the proxy.
+ * Cuts a holder off until its window has passed. Another holder gets its worker ID, and after healing the first holder takes another
+ * worker ID.
+ * @param registry its URL through the proxy; `past` is its URL without the proxy.
  */
 export async function loseToAnother(
   make: (options: SnowleaseOptions) => Promise<Maker>,

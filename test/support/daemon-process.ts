@@ -9,19 +9,19 @@ import type { Subject } from "./subject.ts";
 export interface DaemonProcess {
   readonly url: string;
   readonly port: number;
-  /** The address of its Redis protocol; empty: none. */
+  /** The address of its Redis protocol; empty if it has none. */
   readonly resp: string;
   /** What it has written to stderr: its log. */
   readonly log: string;
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
   readonly pid: number;
-  /** SIGTERM drains, SIGKILL does not; resolves with the exit code, null after a signal. */
+  /** SIGTERM drains the daemon, SIGKILL does not. Resolves to the exit code, null after a signal. */
   end(signal?: "SIGTERM" | "SIGKILL"): Promise<number | null>;
 }
 
 /**
- * Starts `snowlease daemon` on a registry; port 0 takes a free one. It dies with this process, however that ends.
- * @param environment what else stands in its environment.
+ * Starts `snowlease daemon` on a registry. Port 0 takes a free port. The daemon dies with this process, however this process ends.
+ * @param environment additions to its environment.
  */
 export async function startDaemonProcess(
   registry: string,

@@ -7,14 +7,14 @@ import { layouts } from "../../src/id/layout.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
-/** A page as it came. */
+/** The answer with a page. */
 interface Page {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** A dashboard over a registry in memory, under a clock that stands still. */
+/** A dashboard over a registry in memory, with a clock that stands still. */
 export interface DashboardBench {
   readonly clock: FakeClock;
   readonly registry: Registry;

@@ -9,22 +9,22 @@ export interface DatabaseServer {
   readonly process: ServerProcess;
   readonly port: number;
   url(query?: string): string;
-  /** One statement by a client of the test's own. */
+  /** Runs one statement by a client of the test's own. */
   query(text: string): Promise<Record<string, unknown>[]>;
-  /** Ends it at once, as if its machine had stopped. */
+  /** Ends the server at once, as if its machine had stopped. */
   kill(): Promise<void>;
-  /** Starts it again, with what it had saved. */
+  /** Starts the server again, with the data that it had saved. */
   start(): Promise<void>;
   remove(): Promise<void>;
 }
 
-/** A kind of database that can be started here. */
+/** A kind of database that a test can start here. */
 export interface Database extends Program<DatabaseServer> {
   readonly name: "mariadb" | "mysql" | "postgres";
   readonly dialect: "mysql" | "postgres";
 }
 
-/** As programs that a test can start. */
+/** The databases as programs that a test can start. */
 export const postgresProgram: Program<PostgresServer> = {
   missing: postgresMissing,
   start: () => PostgresServer.start(),
@@ -32,7 +32,7 @@ export const postgresProgram: Program<PostgresServer> = {
 export const mariadbProgram: Program<MariadbServer> = { missing: mariadbMissing, start: () => MariadbServer.start() };
 export const mysqlProgram: Program<MariadbServer> = { missing: mysqlMissing, start: () => startMysql() };
 
-/** Every kind. */
+/** Every kind of database. */
 export const databases: readonly Database[] = [
   { name: "postgres", dialect: "postgres", ...postgresProgram },
   { name: "mariadb", dialect: "mysql", ...mariadbProgram },

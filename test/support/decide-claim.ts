@@ -2,7 +2,7 @@ import { claimFrom, claimReads, type Decision, type PoolRead, type PoolView } fr
 import type { NamespaceState } from "../../src/rule/era.ts";
 import type { ClaimRequest } from "../../src/rule/registry.ts";
 
-/** Decides a claim by one view. `answering`: the view that answers some reads. Default: the same for all. */
+/** Decides a claim with one view. `answering`: the view that answers some reads. Default: the same view for all reads. */
 export function decideClaim(
   view: PoolView,
   request: ClaimRequest,

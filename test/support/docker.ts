@@ -9,7 +9,7 @@ import { ServerProcess } from "./servers.ts";
 const dockerd = "/usr/sbin/dockerd";
 const docker = "/usr/bin/docker";
 
-/** Why no engine can be started here, or nothing. */
+/** Why no engine can be started here; undefined if one can. */
 export const noEngine: string | undefined = !existsSync(dockerd)
   ? "the Debian package docker.io is not installed"
   : process.getuid?.() === 0
@@ -20,19 +20,22 @@ export const noEngine: string | undefined = !existsSync(dockerd)
 export interface ImageRecipe {
   readonly environment: Readonly<Record<string, string>>;
   fill(image: ImageFolder): void;
-  /** What a container runs unless it is told something else. */
+  /** The default command of a container. */
   readonly command?: readonly string[];
-  /** Where it keeps what it stores: also the folder that it runs in. */
+  /** The folder for its data, in which it also runs. */
   readonly volume?: string;
 }
 
-/** An engine of its own, in a folder of its own. It changes nothing of this machine's network. No image can be fetched: all are made here. */
+/**
+ * A container engine in a folder of its own. It changes nothing in this machine's network. It cannot fetch images, so all images are made
+ * here.
+ */
 export class DockerEngine {
   readonly #server = new ServerProcess("docker");
 
   /**
-   * Starts it, without any network. `network: "own"`: in a network of its own, where containers publish ports. That network has no
-   * outside; programs are in it that `inside` begins.
+   * Starts the engine without any network. `network: "own"`: in a network of its own, where containers publish ports. That network has no
+   * connection to the outside. Programs that `inside` starts are in it.
    */
   static async start({ network }: { readonly network?: "own" } = {}): Promise<DockerEngine> {
     const engine = new DockerEngine();
@@ -43,7 +46,7 @@ export class DockerEngine {
     const args = [`--host=${engine.host}`, ...places, ...untouched, ...bridge];
     const own = ["--net", "sh", "-c", 'ip link set lo up && exec "$0" "$@"', dockerd];
     const [program, first] = network === "own" ? ["unshare", own] : [dockerd, []];
-    // Where its end takes long, the stacks of what it waits for are written there.
+    // If its end takes long, it writes the stacks of what it waits for into this folder.
     engine.#server.environment = { TMPDIR: folder };
     await engine.#server.start(program, [...first, ...args], async () => {
       await engine.run("version");
@@ -52,12 +55,12 @@ export class DockerEngine {
     return engine;
   }
 
-  /** Where it listens: `unix://…`. */
+  /** The address of the engine: `unix://…`. */
   get host(): string {
     return `unix://${join(this.#server.folder, "socket")}`;
   }
 
-  /** What begins a program in the network of this engine. */
+  /** The beginning of a command line that runs a program in the network of this engine. */
   get inside(): readonly [string, ...string[]] {
     return ["nsenter", `--target=${this.#server.pid}`, "--net", "--"];
   }
@@ -81,40 +84,40 @@ export class DockerEngine {
     }
   }
 
-  /** Runs `docker …` to its end; what it printed. */
+  /** Runs `docker …` to its end, and returns what it printed. */
   async run(...args: readonly string[]): Promise<string> {
     const env = { ...process.env, DOCKER_HOST: this.host, DOCKER_BUILDKIT: "1" };
     const { stdout, stderr } = await promisify(execFile)(docker, args, { env, maxBuffer: 1 << 26 });
     return (args[0] === "logs" ? stdout + stderr : stdout).trim();
   }
 
-  /** Ends it, and what runs in it. */
+  /** Ends the engine, and everything that runs in it. */
   async stop(): Promise<void> {
     const containers = await this.run("ps", "--all", "--quiet");
     if (containers !== "") await this.run("rm", "--force", ...containers.split("\n"));
     await this.#server.kill("SIGTERM");
-    // It leaves one network namespace mounted there.
+    // The engine leaves a network namespace mounted there.
     spawnSync("umount", [join(this.#server.folder, "exec-root/netns/default")]);
     await this.#server.remove();
   }
 }
 
-/** What is needed of this machine to run Node and npm, and an init: where a build begins. */
+/** The files of this machine that Node, npm and an init need. A build begins with them. */
 export const base: ImageRecipe = {
   environment: { PATH: "/usr/local/bin:/usr/bin:/bin", NODE_EXTRA_CA_CERTS: "/etc/ssl/certs/ca-certificates.crt" },
   fill(image) {
     for (const name of ["sh", "ln", "mkdir", "chown", "env"]) image.program(name, `/bin/${name}`);
     image.library(process.execPath, "/usr/local/bin/node");
-    // What a Node without SQLite loads in its place needs some, too.
+    // A Node without SQLite loads a package in its place, which needs libraries, too.
     const folder = "node_modules/@libsql";
     for (const name of readdirSync(folder).filter((each) => each.endsWith("-gnu"))) {
       image.library(join(folder, name, "index.node"), `/opt/${name}`);
     }
     image.program("env");
-    // Comes with the engine's package, and needs no library.
+    // It comes with the package of the engine, and needs no library.
     image.add("/usr/bin/tini-static");
     image.add("/etc/ssl/certs/ca-certificates.crt");
-    // Where this machine's npm fetches packages.
+    // The registry from which this machine's npm fetches packages.
     const npmrc = join(homedir(), ".npmrc");
     if (existsSync(npmrc)) image.add(npmrc, "/root/.npmrc");
     const npm = whereIs("npm");

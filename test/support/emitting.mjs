@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const handful = 16;
 
-/** Makes IDs all the time until the lease is lost, and writes each handful to a file before it makes the next. */
+/** Makes IDs all the time until the lease is lost. It writes each handful to a file before it makes the next one. */
 export async function emitUntilLost(ids, path) {
   const file = openSync(path, "a");
   while (ids.lease.state !== "lost") {
@@ -11,7 +11,7 @@ export async function emitUntilLost(ids, path) {
     try {
       while (made.length < handful) made.push(ids.next());
     } catch {
-      // The next turn finds out whether it passes.
+      // The next attempt shows whether the error passes.
     }
     if (made.length > 0) writeSync(file, `${made.join("\n")}\n`);
     await sleep(1);

@@ -6,13 +6,13 @@ import { composeFolder } from "./compose.ts";
 import type { DockerEngine } from "./docker.ts";
 import { patience } from "./patience.ts";
 
-/** What a program printed, and how it ended. */
+/** The output of a program, and how it ended. */
 interface Ended {
   readonly code: number;
   readonly output: string;
 }
 
-/** Runs a program of this machine in the network of an engine, which it finds as a developer's programs find theirs. */
+/** Runs a program of this machine in the network of an engine. The program finds the engine as a developer's programs do. */
 export async function runBeside(
   engine: DockerEngine,
   command: readonly string[],
@@ -20,9 +20,9 @@ export async function runBeside(
 ): Promise<Ended> {
   const own = Object.entries(process.env).filter(([name]) => !/^VITEST|^CI$|_URL$|^SNOWLEASE_/.test(name));
   const TMPDIR = mkdtempSync(join(tmpdir(), "b-"));
-  // Servers that refuse to be root run as another user.
+  // Servers that refuse to run as root run as another user.
   chmodSync(TMPDIR, 0o711);
-  // The image that ends forgotten containers cannot be fetched here: the end of the engine ends them.
+  // The image that ends forgotten containers cannot be fetched here. The end of the engine ends them.
   const given = { TMPDIR, DOCKER_HOST: engine.host, TESTCONTAINERS_RYUK_DISABLED: "true", ...env };
   const [program, ...args] = [...engine.inside, ...command] as const;
   const all = { ...Object.fromEntries(own), ...given };
@@ -40,12 +40,12 @@ export async function runBeside(
 
 /** A test that vitest ran. */
 export interface TestResult {
-  /** Of the suites around it, and its own. */
+  /** The titles of the suites around it, and its own title. */
   readonly titles: readonly string[];
   readonly status: "passed" | "failed" | "skipped" | "pending" | "todo";
 }
 
-/** What vitest's report has of a file. */
+/** The report of vitest about a file. */
 interface FileReport {
   readonly message: string;
   readonly assertionResults: readonly {
@@ -55,7 +55,7 @@ interface FileReport {
   }[];
 }
 
-/** Runs test files beside an engine. @returns what came of each test, once vitest has called all of it green. */
+/** Runs test files beside an engine. Rejects if vitest reports a failure. @returns the result of each test. */
 export async function runTestsBeside(
   engine: DockerEngine,
   args: readonly string[],
@@ -67,7 +67,7 @@ export async function runTestsBeside(
     const reporters = ["--reporter=default", "--reporter=json", `--outputFile=${file}`];
     const vitest = [process.execPath, "node_modules/vitest/vitest.mjs", "run", ...reporters];
     const { code, output } = await runBeside(engine, [...vitest, ...args], env);
-    // Also of a hook that failed.
+    // vitest also fails if only a hook failed.
     if (code !== 0) throw new Error(output.slice(-20_000));
     const { testResults } = JSON.parse(readFileSync(file, "utf8")) as { readonly testResults: readonly FileReport[] };
     return testResults.flatMap(({ assertionResults }) =>
@@ -78,7 +78,7 @@ export async function runTestsBeside(
   }
 }
 
-/** What containers and volumes an engine has. */
+/** The containers and volumes that an engine has. */
 export async function leftIn(engine: DockerEngine): Promise<string> {
   return (await engine.run("ps", "--all", "--quiet")) + (await engine.run("volume", "ls", "--quiet"));
 }

@@ -12,7 +12,7 @@ import type { ServerAddress } from "../../src/registries/url.ts";
 import { unusedRecord } from "../../src/rule/pin.ts";
 import type { Stored } from "../../src/rule/window.ts";
 
-/** What a registry at a URL reads and writes with. */
+/** What a registry at a URL uses to read and write. */
 interface EtcdParts {
   readonly keysOf: (namespace: string) => Keys;
   readonly transaction: () => EtcdTransaction;
@@ -38,7 +38,10 @@ export function etcdParts(url: string): EtcdParts {
   };
 }
 
-/** Writes records of a pool without a claim each, as if every number had been used until then: many more than claims could make in a test. */
+/**
+ * Writes records of a pool without a claim for each, as if every worker ID had been used until then. Claims could not make so many in a
+ * test.
+ */
 export async function makeRecords(
   url: string,
   namespace: string,

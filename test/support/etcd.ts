@@ -12,17 +12,17 @@ import type { Program } from "./store-server.ts";
 
 const run = promisify(execFile);
 
-/** Why there is no etcd to start, or undefined. */
+/** Why there is no etcd to start; undefined if there is one. */
 export const etcdMissing: string | undefined = whyMissing(
   "etcd",
   () => isProgram("etcd") && isProgram("etcdctl"),
   "etcd-server etcd-client",
 );
 
-/** What the members of a cluster are started with. */
+/** Options for the members of a cluster. */
 interface EtcdOptions {
   readonly options?: readonly string[];
-  /** Clients come with TLS. */
+  /** Clients use TLS. */
   readonly certificates?: Certificates;
 }
 
@@ -32,9 +32,9 @@ class EtcdMember {
   readonly port: number;
   readonly name: string;
   readonly peer: string;
-  /** Its clients' address. */
+  /** The address for its clients. */
   readonly client: string;
-  /** Where it says of itself how it is, also where clients need TLS. */
+  /** The address at which it reports its health. Clients can read it without TLS, even if they need TLS otherwise. */
   readonly #health: string;
   readonly #how: EtcdOptions;
   cluster = "";
@@ -99,9 +99,9 @@ export class Etcd {
     this.#scheme = scheme;
   }
 
-  /** Starts one of so many members on free ports. */
+  /** Starts a cluster of so many members on free ports. */
   static async start(size = 1, how: EtcdOptions = {}): Promise<Etcd> {
-    // Between the choice of a port and its use another may take it.
+    // Another program may take a port between its choice and its use.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
       const members = Array.from({ length: size }, (_, i) => new EtcdMember(`m${i}`, ports.slice(3 * i), how));
@@ -138,7 +138,7 @@ export class Etcd {
     return `${this.#scheme}://${ports.map((port) => `127.0.0.1:${port}`).join(",")}${rest}`;
   }
 
-  /** What an operator runs; what it prints. */
+  /** Runs etcdctl as an operator does, and returns what it prints. */
   async ctl(...args: readonly string[]): Promise<string> {
     const endpoints = this.members.map(({ client }) => client).join(",");
     const { stdout } = await run("etcdctl", [`--endpoints=${endpoints}`, ...args], {
@@ -148,7 +148,7 @@ export class Etcd {
     return stdout;
   }
 
-  /** The keys that begin so, without the prefix of the registry. */
+  /** The keys with this beginning, without the prefix of the registry. */
   async keys(begin = ""): Promise<readonly string[]> {
     const lines = (await this.ctl("get", "--prefix", "--keys-only", `snowlease/${begin}`)).split("\n");
     return lines.filter((line) => line !== "").map((line) => line.slice("snowlease/".length));
@@ -162,7 +162,7 @@ export class Etcd {
     return header.revision;
   }
 
-  /** Raises the revision by so many, with writes of a key that nobody reads. */
+  /** Raises the revision by so many, with writes of an unused key. */
   async raise(by: number): Promise<void> {
     for (let i = 0; i < by; i++) {
       const body = JSON.stringify({ key: btoa("filler"), value: "" });
@@ -172,7 +172,7 @@ export class Etcd {
     }
   }
 
-  /** Keeps a snapshot in a file: of the first member that gives one. */
+  /** Keeps a snapshot in a file. It is from the first member that gives one. */
   async snapshot(): Promise<string> {
     const file = join(this.first.process.folder, `snapshot-${crypto.randomUUID()}`);
     const taken = this.members.map(({ client }) => (): Promise<boolean> => {
@@ -186,7 +186,7 @@ export class Etcd {
     throw new Error("No member gives a snapshot.");
   }
 
-  /** Puts all members back to a snapshot, as its documentation says. `placed`: called before they start. */
+  /** Puts all members back to a snapshot, as the documentation of etcd says. `placed`: called before they start. */
   async restore(snapshot: string, placed: () => void = () => undefined): Promise<void> {
     await Promise.all(this.members.map((member) => member.process.kill()));
     for (const { name, peer, cluster, data } of this.members) {
@@ -205,7 +205,7 @@ export class Etcd {
   }
 }
 
-/** As a program that a test can start. */
+/** etcd as a program that a test can start. */
 export const etcdProgram: Program<Etcd> = { missing: etcdMissing, start: () => Etcd.start() };
 
 /** A registry at an etcd URL. */

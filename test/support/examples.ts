@@ -8,14 +8,17 @@ import { type CliProcess, type Sandbox, until } from "./cli.ts";
 
 export const examplesFolder: string = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** Where an example lies. */
+/** The path of an example. */
 export function example(name: string): string {
   return join(examplesFolder, name);
 }
 
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
 
-/** The command line of an example, without its arguments: as its head says, with the programs that this repository has. */
+/**
+ * The command line of an example, without its arguments. It is in the first comment of the example, and uses the programs of this
+ * repository.
+ */
 export function programOf(name: string): readonly [string, ...string[]] {
   const file = example(name);
   switch (basename(name).split(".").at(-1)) {
@@ -43,7 +46,7 @@ export function startExample(
   return sandbox.started(spawn(program, [...rest, ...args], sandbox.surroundings({ ...own, ...env })));
 }
 
-/** A program that writes IDs, a line each, to a file: they stay when it is killed, and nobody has to keep up with it. */
+/** A program that writes IDs, a line each, to a file. The IDs stay there when it is killed, and it never waits for a reader. */
 export class Maker {
   readonly process: CliProcess;
   readonly #file: string;
@@ -62,7 +65,7 @@ export class Maker {
     return readFileSync(this.#file, "latin1").split("\n").slice(0, -1);
   }
 
-  /** Waits until it has made about so many more. */
+  /** Waits until the program has made about so many more IDs. */
   async made(count: number): Promise<void> {
     const size = (): number => statSync(this.#file).size;
     const enough = size() + count * 20;
@@ -71,7 +74,7 @@ export class Maker {
   }
 }
 
-/** That no ID came twice, and that each lies in a window which the registry has on record. */
+/** Checks that no ID came twice, and that each ID lies in a window which the registry has on record. */
 export async function expectAudited(
   sandbox: Sandbox,
   registry: string,

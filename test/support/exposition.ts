@@ -16,7 +16,7 @@ const sampleLine = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)/gy;
 const suffixes = /_(?:bucket|sum|count)$/;
 
-/** Figures in Prometheus' text format, by metric. Throws at whatever that format does not allow. */
+/** Parses figures in Prometheus' text format, by metric. Throws for everything that the format does not allow. */
 export function parseExposition(text: string): ReadonlyMap<string, Family> {
   const families = new Map<string, Family>();
   const seen = new Set<string>();
@@ -46,7 +46,7 @@ export function parseExposition(text: string): ReadonlyMap<string, Family> {
   return families;
 }
 
-/** The value of the one sample with this name and these labels; undefined where there is none. */
+/** The value of the one sample with this name and these labels; undefined if there is none. */
 export function valueOf(text: string, name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
   const samples = parseExposition(text).get(name)?.samples ?? [];
   const wanted = Object.entries(labels);
@@ -67,7 +67,7 @@ function parseSample(line: string): Sample {
   return { name, labels, value };
 }
 
-/** What holds for every metric, and for one that is named as ours are. */
+/** Checks the rules for every metric, and those for a metric with one of our names. */
 function check(name: string, { type, help, samples }: Family): void {
   if (name.startsWith("snowlease_")) {
     if (help === "") throw new Error(`${name} has no HELP.`);
@@ -77,7 +77,7 @@ function check(name: string, { type, help, samples }: Family): void {
   if (type === "histogram") checkHistogram(name, samples);
 }
 
-/** The buckets of each series rise up to +Inf, which is the count. */
+/** Checks that the buckets of each series rise up to +Inf, which is the count. */
 function checkHistogram(name: string, samples: readonly Sample[]): void {
   for (const [key, ones] of seriesOf(samples)) {
     const buckets = ones.filter((sample) => sample.name === `${name}_bucket`);

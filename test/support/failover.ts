@@ -8,7 +8,7 @@ import type { RedisServer } from "./redis.ts";
 
 export const namespace = "orders";
 
-/** Under these a quarantine lasts 5 s. On a busy machine a request is under way for a second, and its clock that much behind. */
+/** With these limits a quarantine lasts 5 s. On a busy machine a request takes a second, and its clock is behind by as much. */
 export const limits = { maxWindow: 1000, maxClockSkew: 2000 };
 
 /** Creates the namespace of these tests. */
@@ -21,18 +21,18 @@ export async function quarantineOf(server: RedisServer): Promise<number> {
   return Number(await server.client().hget(`workerId/${namespace}:meta`, "quarantineEnd"));
 }
 
-/** Ends the quarantine of a namespace, as if the time had passed that it lasts. Returns its end by then. */
+/** Ends the quarantine of a namespace, as if its time had passed. Returns the end that it had. */
 export async function passQuarantine(server: RedisServer, name: string = namespace): Promise<number> {
   const now = Date.now();
   await server.client().hset(`workerId/${name}:meta`, "quarantineEnd", now, "opensAt", now);
   return now;
 }
 
-/** Processes that make IDs in one namespace, all of which are compared in the end. */
+/** Processes that make IDs in one namespace. At the end, all IDs are compared. */
 export class Holders {
   readonly #all: HolderProcess[] = [];
 
-  /** One that has yet to start. */
+  /** Adds a holder that has not started yet. */
   add(registry: string, options: object = {}): HolderProcess {
     const { maxWindow: window } = limits;
     const made = new HolderProcess({ registry, namespace, window, operationTimeout: 1000, ...options });
@@ -40,7 +40,7 @@ export class Holders {
     return made;
   }
 
-  /** One that makes IDs all the time. */
+  /** Starts a holder that makes IDs all the time. */
   async run(registry: string, options: object = {}): Promise<{ holder: HolderProcess; begun: HolderState }> {
     const holder = this.add(registry, options);
     const begun = await holder.ask("start");
@@ -53,7 +53,7 @@ export class Holders {
     return this.#all.flatMap((holder) => holder.ids());
   }
 
-  /** Ends all, and compares all IDs with each other. */
+  /** Ends all holders, and compares all IDs with each other. */
   async expectDistinct(): Promise<void> {
     for (const holder of this.#all) await holder.ask("close").catch(() => undefined);
     const ids = this.ids();
@@ -66,7 +66,7 @@ export class Holders {
   }
 }
 
-/** The embedded times of IDs, in order, Unix ms. */
+/** The embedded times of the IDs in their order, Unix ms. */
 export function timesOf(holder: HolderProcess): number[] {
   return holder.ids().map((id) => defaultLayout.decompose(id).timestamp);
 }
@@ -106,7 +106,7 @@ export class Address {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** From now on another server answers here; who was connected has to connect anew. */
+  /** From now on, another server answers here. Connected clients must connect again. */
   move(port: number): void {
     this.#port = port;
     for (const socket of this.#open) socket.destroy();

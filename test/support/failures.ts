@@ -1,6 +1,6 @@
 import { isSnowleaseError, type SnowleaseError } from "../../src/id/errors.ts";
 
-/** The error that a promise ends in. */
+/** The error with which a promise rejects. */
 export async function failure(promise: Promise<unknown>): Promise<SnowleaseError> {
   try {
     await promise;
@@ -16,7 +16,7 @@ export function textOf({ code, message }: { readonly code: string; readonly mess
   return `${code}: ${message}`;
 }
 
-/** Code and message of the error that this work throws; "" where it throws none. */
+/** Code and message of the error that this work throws; "" if it throws none. */
 export function messageOf(work: () => unknown): string {
   try {
     work();

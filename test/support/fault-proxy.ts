@@ -2,25 +2,25 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * What becomes of the bytes that go one way. `drop`: they are lost, as in a partition that outlives the connection. `hold`: they
- * are kept on the way until it is healed, as in one that does not, and arrive then, even if their sender has long given up.
+ * What happens to the bytes that go one way. `drop`: they are lost, as in a partition that lasts longer than the connection. `hold`: they
+ * are kept on the way until the proxy heals, as in a shorter partition. Then they arrive, even if their sender has given up long before.
  */
 type Way = "pass" | "drop" | "hold";
 
-/** Faults of a network. What is left out is as it should be. */
+/** Faults of a network. Anything that is left out works as it should. */
 export interface Faults {
   readonly toServer?: Way;
   readonly toClient?: Way;
-  /** How long every piece is under way, ms, each way. */
+  /** How long every piece takes each way, ms. */
   readonly delay?: number;
   /** New connections are reset at once. */
   readonly refuse?: boolean;
 }
 
-/** Both ways lost. */
+/** The bytes of both ways are lost. */
 export const blackHole: Faults = { toServer: "drop", toClient: "drop" };
 
-/** Stands between clients and a server on this machine, and lets happen on the way what a network does. */
+/** Stands between clients and a server on this machine, and causes the faults of a network on the way. */
 export class FaultProxy {
   readonly #server: Server;
   readonly #target: number;
@@ -35,7 +35,7 @@ export class FaultProxy {
 
   /** @param target port of the server. */
   static async start(target: number): Promise<FaultProxy> {
-    // An end is only passed on once it has arrived: with a delay, or never.
+    // The end of one side is passed on only when it arrives: with a delay, or never.
     const server = createServer({ allowHalfOpen: true });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -51,12 +51,12 @@ export class FaultProxy {
     return [...this.#wires].filter(({ isOpen }) => isOpen).length;
   }
 
-  /** From now on, for open connections as well as new ones. */
+  /** Sets the faults from now on, for open connections as well as new ones. */
   set(faults: Faults): void {
     this.#faults = faults;
   }
 
-  /** All is well again: what was held back arrives; a connection that lost something is reset, as its ends would find out. */
+  /** Ends all faults. Held bytes arrive. A connection that lost bytes is reset, since its ends would notice the loss. */
   heal(): void {
     this.#faults = {};
     for (const wire of this.#wires) wire.heal();
@@ -124,9 +124,9 @@ class Wire {
 
 /** One way of a connection. */
 class Lane {
-  /** Whether something was lost: nothing can arrive behind it. */
+  /** Whether bytes were lost. Later bytes cannot arrive then. */
   torn = false;
-  /** What is under way, in order. */
+  /** The pieces on their way, in order. */
   readonly #pieces: { readonly due: number; readonly arrive: () => void }[] = [];
 
   constructor(from: Socket, to: Socket, faults: () => Faults, way: "toServer" | "toClient") {
@@ -140,11 +140,11 @@ class Lane {
     };
     from.on("data", (bytes: Uint8Array) => send(() => to.writable && to.write(bytes)));
     from.on("end", () => send(() => to.end()));
-    // A reset travels as an end would.
+    // A reset is passed on like an end.
     from.on("error", () => send(() => to.end()));
   }
 
-  /** Lets arrive what is due, or all of it. */
+  /** Lets the pieces arrive that are due, or all pieces. */
   flush(all = false): void {
     while (this.#pieces[0] !== undefined && (all || this.#pieces[0].due <= performance.now())) {
       this.#pieces.shift()?.arrive();

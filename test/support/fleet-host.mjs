@@ -1,5 +1,5 @@
-// A host of a fleet as a process: a program of the old scheme, which takes its worker ID the way that scheme does, or one with a lease.
-// It prints its worker ID, and makes IDs until SIGTERM: each is in its file before the next few are made.
+// A host of a fleet as a process. It is a program of the old scheme, which takes its worker ID as that scheme does, or a program with a
+// lease. It prints its worker ID, and makes IDs until SIGTERM. It writes each ID to its file before it makes the next few.
 import { openSync, writeSync } from "node:fs";
 import { Layout, snowlease } from "../../dist/index.js";
 
@@ -17,16 +17,16 @@ function isGone(pid) {
   }
 }
 
-/** Only what a scheme needs: a fleet is many processes. */
+/** Loads only what a scheme needs, since a fleet has many processes. */
 const connectToRedis = async () => new (await import("ioredis")).Redis(url);
 const connectToMysql = async () => (await import("mysql2/promise")).createConnection(url);
 
-/** Takes a worker ID: it, and how it is given back. */
+/** Each scheme takes a worker ID, and returns it with a function that gives it back. */
 const schemes = {
   /** The last bits of the address. */
   ip: () => [address.split(".").reduce((sum, octet) => sum * 256 + Number(octet), 0) % 1024, () => undefined],
 
-  /** One that stands in the list of its address for a process that is gone, or the lowest that is free. */
+  /** A worker ID in the list of its address whose process has ended, or the lowest free one. */
   async "westid-redis"() {
     const client = await connectToRedis();
     const list = `workerId:pid:${address}`;
@@ -76,7 +76,7 @@ const schemes = {
     }
   },
 
-  /** A new one at each start. */
+  /** A new worker ID at each start. */
   async "uid-generator"() {
     const pool = await connectToMysql();
     const [{ insertId }] = await pool.query(
@@ -109,7 +109,7 @@ const schemes = {
     return [Number(path.slice(-10)), () => client.close()];
   },
 
-  /** What was given back, or else the next one. */
+  /** A worker ID that was given back, or the next one. */
   async "cosid-redis"() {
     const client = await connectToRedis();
     const [index, revert, adder] = ["itc_idx", "revert", "adder"].map((key) => `cosid:{orders}:${key}`);
@@ -150,7 +150,7 @@ const schemes = {
       );
       if (affectedRows === 1) return took(n);
     }
-    // Another host may insert the same number in between.
+    // Meanwhile, another host may insert the same worker ID.
     for (;;) {
       const [[{ n }]] = await pool.query("SELECT COALESCE(MAX(machine_id) + 1, 0) AS n FROM cosid_machine");
       try {
@@ -164,7 +164,7 @@ const schemes = {
   },
 };
 
-/** What makes IDs the old way. */
+/** Makes IDs the old way. */
 function oldWay(workerId) {
   let [tick, sequence] = [0, 0];
   return () => {
@@ -182,13 +182,13 @@ function leasedWay(ids) {
     try {
       for (let i = 0; i < handful; i++) made.push(ids.next());
     } catch {
-      // Its window has yet to open.
+      // The window is not open yet.
     }
     return made;
   };
 }
 
-/** The worker ID of a lease. Where the machine is too busy to tell two clocks from one, it tries again. */
+/** The worker ID of a lease. Tries again if the machine is too busy to compare two clocks. */
 async function lease() {
   for (;;) {
     try {

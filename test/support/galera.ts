@@ -5,7 +5,7 @@ import { freePort } from "./servers.ts";
 
 const provider = "/usr/lib/galera/libgalera_smm.so";
 
-/** Why there is no Galera cluster to start, or undefined. */
+/** Why there is no Galera cluster to start; undefined if there is one. */
 export const galeraMissing: string | undefined =
   mariadbMissing ??
   (existsSync(provider)
@@ -17,12 +17,12 @@ const scripts = join(import.meta.dirname, "galera");
 const flavor: Flavor = {
   ...mariadb,
   name: "galera",
-  // A node that has not joined yet reads system tables all the same.
+  // A node that has not joined yet can already read system tables.
   first: "CREATE DATABASE IF NOT EXISTS snowlease",
   command: ["env", `PATH=${process.env["PATH"]}:${scripts}`, ...mariadb.command],
 };
 
-/** Two nodes of a cluster of the test's own. Only the first one goes on alone where the other one does not answer any more. */
+/** Two nodes of a cluster of the test's own. If the other node does not answer any more, only the first one goes on alone. */
 export class TestCluster {
   readonly nodes: readonly [MariadbServer, MariadbServer];
 
@@ -63,7 +63,7 @@ export class TestCluster {
   }
 }
 
-/** Forms the cluster anew by this node, whatever others may know that it does not. */
+/** Forms the cluster anew from this node, even if other nodes have data that it does not have. */
 export async function formAnew(node: MariadbServer): Promise<void> {
   const file = join(node.data, "grastate.dat");
   writeFileSync(file, readFileSync(file, "utf8").replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1"));

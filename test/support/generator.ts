@@ -8,7 +8,7 @@ import { Snowflake } from "../../src/generator/snowflake.ts";
 import type { SnowflakeOptions } from "../../src/generator/tick-allocator.ts";
 import { fakeClock, type FakeClock, lossyRegistry, memoryRegistry } from "../../src/testing.ts";
 
-/** When every test begins. Unix ms. */
+/** The time at which every test begins, Unix ms. */
 export const start = 1_700_000_000_000;
 export const { westid, sonyflake, uid: seconds } = layouts;
 
@@ -37,13 +37,13 @@ export interface Setting {
   readonly lease: Lease;
   readonly ids: Snowflake;
   readonly rollbacks: LeaseEvents["clock.rollback"][];
-  /** The registry does not hear of renewals while `cut` is set, of claims while `claimsCut` is. */
+  /** While `cut` is set, renewals do not reach the registry; while `claimsCut` is set, claims do not. */
   readonly wire: { cut: boolean; claimsCut: boolean };
   /** Timestamp and sequence of the next ID. */
   readonly next: () => readonly [timestamp: number, sequence: number];
 }
 
-/** A generator on worker 7 of a memory registry, whose clock stands still. */
+/** A generator on worker 7 of a memory registry, with a clock that stands still. */
 export async function open(wish: Wish = {}): Promise<Setting> {
   const { registry: store, clock = fakeClock({ start }), mode, spread, rollback, layout = westid, ...options } = wish;
   const wire = { cut: false, claimsCut: false };
@@ -64,7 +64,7 @@ export async function open(wish: Wish = {}): Promise<Setting> {
   return { clock, registry, lease, ids, rollbacks, wire, next };
 }
 
-/** The refusal that a call ends in. */
+/** The refusal with which a call ends. */
 export function thrown(run: () => unknown): SnowleaseError {
   try {
     run();
@@ -79,5 +79,5 @@ export function thrown(run: () => unknown): SnowleaseError {
 export const coded = (code: string, details: object = {}): unknown =>
   expect.objectContaining({ code, details: expect.objectContaining(details) });
 
-/** Lets everything run that waits for nothing but promises. */
+/** Lets all code run that waits only for promises. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

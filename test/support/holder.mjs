@@ -1,5 +1,5 @@
-// A service that makes IDs, as a process of its own that tests can kill, stop and give a wrong clock. It takes the options of
-// snowlease() as JSON, writes every ID to a file before it makes the next handful, and is told over IPC what to do.
+// A service that makes IDs, as a process of its own that tests can kill, stop and give a wrong clock. It takes the options of snowlease()
+// as JSON, and writes every ID to a file before it makes the next handful. Tests send it commands over IPC.
 import { openSync, writeSync } from "node:fs";
 import { snowlease } from "../../dist/index.js";
 
@@ -17,7 +17,7 @@ function write(made) {
   if (made.length > 0) writeSync(file, `${made.join("\n")}\n`);
 }
 
-/** Makes up to `count` IDs without waiting; the code of what ended it, if anything did. */
+/** Makes up to `count` IDs without waiting. Returns the code of the error that ended it, if there was one. */
 function make(count) {
   const made = [];
   try {
@@ -65,7 +65,7 @@ const commands = {
     running = false;
     return state();
   },
-  /** A whole life in one command: nothing waits for the test in between. */
+  /** A whole life in one command, so that nothing in it waits for the test. */
   async live({ ms }) {
     const began = await commands.start();
     const end = performance.now() + ms;

@@ -8,7 +8,7 @@ import { onTestFinished } from "vitest";
 import { atTheEnd } from "./at-the-end.ts";
 import { isAlive, whyMissing } from "./servers.ts";
 
-/** Looks again and again until something is so; a test that waits in vain ends by its own timeout. */
+/** Looks again and again until the condition holds. If it never does, the test's own timeout ends it. */
 export async function eventually<T>(look: () => Promise<T>, isSo: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look();
@@ -17,7 +17,7 @@ export async function eventually<T>(look: () => Promise<T>, isSo: (seen: T) => b
   }
 }
 
-/** What a holder tells of itself. */
+/** What a holder reports of itself. */
 export interface HolderState {
   readonly workerId: number;
   readonly fence: number;
@@ -57,19 +57,19 @@ export class HolderError extends Error {
   }
 }
 
-/** A folder that goes with the test. */
+/** A folder that is removed with the test. */
 function newFolder(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `snowlease-${name}-`));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** The wall clock of some holders: set back or forward while they run, as a real step would; the monotonic clock stays. */
+/** The wall clock of some holders. A test sets it back or forward while they run, like a real step. The monotonic clock stays. */
 export class WallClock {
-  /** Tells how far it is ahead, such as `+1.5s`. */
+  /** The file that says how far the clock is ahead, such as `+1.5s`. */
   readonly file: string;
 
-  /** @param folder for the file that tells its offset; default: one that goes with the test. */
+  /** @param folder for the file with the offset. Default: one that is removed with the test. */
   constructor(offsetSeconds = 0, folder: string = newFolder("clock")) {
     this.file = join(folder, "offset");
     this.set(offsetSeconds);
@@ -95,11 +95,11 @@ const library = readdirSync("/usr/lib")
   .map((folder) => join("/usr/lib", folder, "faketime", "libfaketimeMT.so.1"))
   .find((path) => existsSync(path));
 
-/** Why no wall clock can be set, or undefined. */
+/** Why no wall clock can be set; undefined if one can. */
 export const clocksMissing: string | undefined = whyMissing("libfaketime", () => library !== undefined, "faketime");
 
 const shared = "/dev/shm";
-/** The library leaves what it shares between processes where the process that made it was killed. */
+/** If a process is killed, the library leaves behind the memory that it shares between processes. */
 atTheEnd(() => {
   for (const name of existsSync(shared) ? readdirSync(shared) : []) {
     const [, pid] = /^(?:sem\.faketime_sem|faketime_shm)_(\d+)$/.exec(name) ?? [];
@@ -107,7 +107,7 @@ atTheEnd(() => {
     try {
       rmSync(join(shared, name), { force: true });
     } catch {
-      // Another user's.
+      // The file belongs to another user.
     }
   }
 });
@@ -124,7 +124,7 @@ export class HolderProcess {
   readonly #waiting = new Map<number, { resolve: (state: HolderState) => void; reject: (error: Error) => void }>();
   #asked = 0;
 
-  /** @param clock its wall clock, or what else is to stand in its environment. */
+  /** @param clock its wall clock, or other additions to its environment. */
   constructor(options: object, clock?: Pick<WallClock, "environment">) {
     this.idFile = join(newFolder("ids"), "ids");
     writeFileSync(this.idFile, "");
@@ -160,7 +160,7 @@ export class HolderProcess {
     this.#child.kill(signal);
   }
 
-  /** kill -9, or a plain end where it has nothing left to lose. */
+  /** kill -9, or a usual end if it has nothing left to lose. */
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exit = once(this.#child, "exit");
@@ -169,7 +169,7 @@ export class HolderProcess {
   }
 }
 
-/** The environment, less what would tell a holder something. */
+/** The environment without the variables that would configure a holder. */
 export function withoutSnowlease(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(SNOWLEASE|WESTID|NODE_OPTIONS|VITEST)/.test(name)),

@@ -1,4 +1,4 @@
-// Makes IDs until stdin ends, and appends each to the file IDS before it makes the next ones. OPTIONS: those of `snowlease`, as JSON.
+// Makes IDs until stdin ends, and appends each ID to the file IDS before it makes the next ones. OPTIONS: those of `snowlease`, as JSON.
 
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

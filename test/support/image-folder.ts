@@ -12,12 +12,12 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** The file of a program in the path, or of a path, without links. */
+/** The file of a program in PATH, or of a path, without links. */
 export function whereIs(program: string): string {
   return realpathSync(execFileSync("sh", ["-c", 'command -v "$0"', program], { encoding: "utf8" }).trim());
 }
 
-/** The root of an image that is made of this machine's files, since none can be fetched. */
+/** The root folder of an image. It is made of this machine's files, since no image can be fetched. */
 export class ImageFolder {
   readonly #root: string;
 
@@ -27,25 +27,25 @@ export class ImageFolder {
     chmodSync(join(root, "tmp"), 0o1777);
   }
 
-  /** The file in this folder that has this path in the image; the folder that it is in exists. */
+  /** The file in this folder for this path in the image. Makes sure that its parent folder exists. */
   place(path: string): string {
     const place = join(this.#root, path);
     mkdirSync(dirname(place), { recursive: true });
     return place;
   }
 
-  /** A file or folder; what links lead to is in their place. `to`: default the same path. */
+  /** Adds a file or folder. Links are replaced by their targets. `to`: by default the same path. */
   add(from: string, to = from): void {
-    // existsSync: some links lead nowhere.
+    // existsSync: the targets of some links do not exist.
     cpSync(from, this.place(to), { recursive: true, dereference: true, filter: existsSync });
   }
 
-  /** A program of this machine's path. `to`: default `/usr/bin/NAME`. */
+  /** Adds a program from this machine's PATH. `to`: by default `/usr/bin/NAME`. */
   program(name: string, to = `/usr/bin/${name}`): void {
     this.library(whereIs(name), to);
   }
 
-  /** A file of machine code, and the libraries that it needs. `to`: default the same path. */
+  /** Adds a file of machine code, and the libraries that it needs. `to`: by default the same path. */
   library(from: string, to = from): void {
     copyFileSync(from, this.place(to));
     for (const [needed] of execFileSync("ldd", [from], { encoding: "utf8" }).matchAll(/\/\S+/g)) {
@@ -53,12 +53,12 @@ export class ImageFolder {
     }
   }
 
-  /** All libraries of a folder with what they need. */
+  /** Adds all libraries of a folder, and the libraries that they need. */
   libraries(folder: string): void {
     for (const name of readdirSync(folder)) if (name.endsWith(".so")) this.library(join(folder, name));
   }
 
-  /** This machine's Java, with the libraries that it needs. */
+  /** Adds this machine's Java, with the libraries that it needs. */
   java(): void {
     const home = dirname(dirname(whereIs("java")));
     this.add(home);
@@ -67,7 +67,7 @@ export class ImageFolder {
     symlinkSync(join(home, "bin/java"), this.place("/usr/bin/java"));
   }
 
-  /** A script for `sh`. */
+  /** Adds a script for `sh`. */
   script(path: string, text: string): void {
     writeFileSync(this.place(path), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
   }
@@ -76,7 +76,7 @@ export class ImageFolder {
     writeFileSync(this.place(path), text);
   }
 
-  /** All of it in one file. */
+  /** Packs everything into one file. */
   pack(tar: string): void {
     execFileSync("tar", ["--directory", this.#root, "--create", "--file", tar, "."]);
   }

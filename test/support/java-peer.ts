@@ -2,7 +2,7 @@ import type { Redis } from "ioredis";
 import type { DatabaseServer } from "./databases.ts";
 import { defaultLayout } from "../../src/id/layout.ts";
 
-/** A westid process, by the commands that it sends. It only looks whether `use:N` exists, and keeps no window. */
+/** A westid process that sends the commands of westid. It only checks whether `use:N` exists, and keeps no window. */
 export class JavaPeer {
   readonly #client: Redis;
   readonly #pid: number;
@@ -21,13 +21,13 @@ export class JavaPeer {
     return `${this.#pid}x${this.ip}x${this.#host}`;
   }
 
-  /** Counts up from 0 to the first number that has no key. @throws Error "workerId used up" behind `last`. */
+  /** Counts up from 0 to the first worker ID without a key. @throws Error "workerId used up" after `last`. */
   async start(last = 1023): Promise<number> {
     for (let n = 0; n <= last; n++) if (await this.take(n)) return n;
     throw new Error("workerId used up");
   }
 
-  /** Takes this number; `over`: even if somebody has it, as it does with what stands in the list of its own address. */
+  /** Takes this worker ID. `over`: even if another process has it. westid does this with the entries in the list of its own address. */
   async take(n: number, over = false): Promise<boolean> {
     const key = `workerId:use:${n}`;
     const done = over ? await this.#client.set(key, this.value) : await this.#client.setnx(key, this.value);
@@ -37,7 +37,7 @@ export class JavaPeer {
     return true;
   }
 
-  /** Gone, and cleared away by its shutdown hook or by another one of its host. */
+  /** The process ends. Its shutdown hook, or another process of its host, clears its keys away. */
   async leave(): Promise<void> {
     await this.#client.del(`workerId:use:${this.workerId}`);
     await this.#client.lrem(`workerId:pid:${this.ip}`, 0, `${this.#pid}x${this.workerId}`);
@@ -45,7 +45,7 @@ export class JavaPeer {
   }
 }
 
-/** A westid process on a table, by its statements: it knows of the rows, and of no window. */
+/** A westid process on a table that sends the statements of westid. It knows the rows, and no windows. */
 export class JavaRow {
   readonly #server: Pick<DatabaseServer, "query">;
   readonly #table: string;
@@ -56,7 +56,7 @@ export class JavaRow {
     this.#table = `workerid_assign_${namespace}`;
   }
 
-  /** The first number without a row, or one behind as many as there are. @throws Error "workerId used up" behind `last`. */
+  /** The first worker ID without a row, or a worker ID from the number of rows on. @throws Error "workerId used up" after `last`. */
   async start(last = 1023): Promise<number> {
     const rows = await this.#server.query(`SELECT worker_id FROM ${this.#table}`);
     const taken = rows.map(({ worker_id }) => Number(worker_id)).toSorted((a, b) => a - b);
@@ -66,7 +66,7 @@ export class JavaRow {
     throw new Error("workerId used up");
   }
 
-  /** Adds its row. Whatever is wrong with that is "taken" to it. */
+  /** Adds its row. To westid, any error means "taken". */
   async take(n: number): Promise<boolean> {
     const values = `${n}, 4711, '10.0.0.9', 'java-1', CURRENT_TIMESTAMP`;
     const added = await this.#server
@@ -79,7 +79,7 @@ export class JavaRow {
     return added;
   }
 
-  /** Cleared away by another one of its host. */
+  /** Another process of its host clears its row away. */
   async leave(): Promise<void> {
     await this.#server.query(
       `DELETE FROM ${this.#table} WHERE worker_id = ${this.workerId} AND pid = 4711 AND ip = '10.0.0.9'`,
@@ -88,7 +88,7 @@ export class JavaRow {
   }
 }
 
-/** IDs as westid makes them on a worker ID: the first few of each ms from one time to before another, by its own clock. */
+/** IDs as westid makes them on a worker ID: the first few of each ms in [from, until), by its own clock. */
 export function javaIds(workerId: number, from: number, until: number): bigint[] {
   const ids: bigint[] = [];
   for (let time = from; time < until; time++) {

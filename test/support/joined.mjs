@@ -1,5 +1,5 @@
-// A thread that makes IDs on a lease of the thread that started it, as fast as it can. Every ID lies in shared memory before it is
-// counted, so that nothing is lost of one that is ended in the middle.
+// A thread that makes IDs as fast as it can, on a lease of the thread that started it. It writes every ID into shared memory before it
+// counts the ID, so that no ID is lost if the thread is ended in the middle.
 import { workerData } from "node:worker_threads";
 import { setTimeout as sleep } from "node:timers/promises";
 import { joinLease } from "../../dist/index.js";

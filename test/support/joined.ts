@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import { expect, onTestFinished } from "vitest";
 import type { SharedLease } from "../../src/sharing/joined-lease.ts";
 
-/** How many IDs a thread makes at most. */
+/** The most IDs that a thread makes. */
 export const mostIds = 400_000;
 
 /** A thread that makes IDs until `stop`. */

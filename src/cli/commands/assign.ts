@@ -44,7 +44,7 @@ export const assign: CliCommand = {
         }
         const error = await Promise.race([beforeAbort(held.endangered(stop), stop), stdinClosed()]);
         if (error === undefined) return;
-        // Exit without another call to the registry: the user of the worker ID learns of the danger from our end.
+        // Exit without another call to the registry. The user of the worker ID learns of the danger when this process ends.
         await lease.orphan();
         throw error;
       } finally {
@@ -56,7 +56,7 @@ export const assign: CliCommand = {
   },
 };
 
-/** Resolves when the parent process closes our stdin; never for /dev/null, which a service has. */
+/** Resolves when the parent process closes stdin. Never resolves for /dev/null, which a service has. */
 async function stdinClosed(): Promise<void> {
   if (fstatSync(0).isCharacterDevice() && !process.stdin.isTTY) return new Promise(() => undefined);
   await new Promise((resolve) => {

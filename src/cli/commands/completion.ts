@@ -3,10 +3,10 @@ import type { CliCommand } from "../command.ts";
 import { flagsOf } from "../flags.ts";
 import { firstSentence } from "../terminal/help.ts";
 
-/** What a shell offers behind one command. */
+/** What a shell offers after one command. */
 interface Offer {
   readonly command: string;
-  /** Its first sentence. */
+  /** The first sentence of its summary. */
   readonly summary: string;
   /** With their dashes. */
   readonly flags: readonly { readonly flag: string; readonly takesValue: boolean }[];
@@ -17,7 +17,7 @@ type CommandTable = Readonly<Record<string, () => Promise<CliCommand>>>;
 const shells: Readonly<Record<string, (offers: readonly Offer[]) => string>> = { bash, zsh, fish };
 const names = Object.keys(shells).join(", ");
 
-/** `commands`: all of them, this one among them. */
+/** `commands`: all commands, also this one. */
 export function completion(commands: CommandTable): CliCommand {
   return {
     name: "completion",

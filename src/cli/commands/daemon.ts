@@ -58,8 +58,8 @@ export const daemon: CliCommand = {
 };
 
 /**
- * Notifies systemd (`Type=notify`) that this process is ready, where systemd started it. By way of systemd-notify(1), since Node has
- * no datagrams on Unix sockets; the unit has to let it (`NotifyAccess=all`).
+ * Notifies systemd (`Type=notify`) that this process is ready, if systemd started it. It runs systemd-notify(1), since Node has no
+ * datagrams on Unix sockets. The unit must allow that (`NotifyAccess=all`).
  */
 function notifyReady(): void {
   if (process.env["NOTIFY_SOCKET"] === undefined) return;
@@ -67,7 +67,7 @@ function notifyReady(): void {
   spawn("systemd-notify", ["--ready"], { stdio: "ignore" }).on("error", () => undefined);
 }
 
-/** As configured; undefined where nothing narrows it, since the layouts of namespaces that exist may have other worker IDs. */
+/** The configured pool; undefined if no option narrows the pool, since existing namespaces may have layouts with other worker IDs. */
 function poolOf({ pool, layout, sources }: Config): PoolBounds | undefined {
   const isWhole = pool.first === layout.pool.first && pool.last === layout.pool.last;
   return isWhole && sources.pool === undefined ? undefined : pool;
@@ -104,13 +104,13 @@ function news(registry: string, { url, socket, resp }: Daemon, hasTokens: boolea
 }
 
 function redisCli(resp: string, hasTokens: boolean): string {
-  // A token among the arguments could be read by everybody on this machine.
+  // Every user of this machine can read a token among the arguments.
   const login = hasTokens ? "REDISCLI_AUTH=$SNOWLEASE_TOKEN " : "";
   if (!resp.includes("://")) return `${login}redis-cli -s ${shellWord(resp)}`;
   return `${login}redis-cli -u ${resp}`;
 }
 
-/** How to call this command line: by its name where that is installed, else by its file. */
+/** How to call this command line: by its name if it is installed, otherwise by its file. */
 function ownName(): string {
   const [, script = "snowlease"] = process.argv;
   return basename(script) === "main.js" ? `node ${relative(process.cwd(), script)}` : "snowlease";

@@ -57,7 +57,7 @@ export const exec: CliCommand = {
       const { lease } = held;
       lease.on("scope", ({ text }) => void process.stderr.write(`snowlease: Worker ${lease.workerId}. ${text}\n`));
       try {
-        // Where this lease is itself borrowed, its lender is there for all of us.
+        // A borrowed lease has a lender already, which also serves this program.
         const java = invocation.flags.has("java");
         checkJava(invocation.operands, process.env, lease.workerId, java);
         await using lender = config.registryFrom === "borrowed" ? undefined : await lendAll(lease, config);
@@ -87,7 +87,7 @@ export const exec: CliCommand = {
   },
 };
 
-/** Lends a lease whose worker ID programs without Snowlease may use, too: so it is unknown which IDs were made. */
+/** Lends a lease. Programs without Snowlease may use its worker ID, too, so it is unknown which IDs were made. */
 async function lendAll(lease: Lease, config: Config): Promise<Lender> {
   const [{ lendOverSocket }, { SharedUsageTracker }] = await Promise.all([
     import("../../lend.ts"),

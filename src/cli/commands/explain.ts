@@ -15,7 +15,7 @@ import { Progress } from "../terminal/progress.ts";
 import { registryConfig, registrySettings, withRegistry } from "../settings.ts";
 import { readingFlags, readingOf } from "../values.ts";
 
-/** Each ID takes some questions to the registry: a file of millions would keep it busy for hours. */
+/** Most IDs in a file. Each ID takes several questions to the registry: millions of IDs would keep it busy for hours. */
 const mostInFile = 10_000;
 
 export const explain: CliCommand = {
@@ -45,7 +45,7 @@ export const explain: CliCommand = {
     const ids = await idsOf(invocation);
     await withRegistry(config, async (registry) => {
       const layout = Layout.parse((await presentNamespace(registry, namespace)).layout);
-      // A text that is no ID is told before the registry is asked about thousands of others.
+      // Report a text that is no ID before asking the registry about thousands of others.
       for (const { text, from } of ids) inspect(text, layout, { ...reading, from });
       const found = await explainAll(registry, namespace, ids, reading);
       if (json) return jsonList(output, found.map(asJson));
@@ -54,13 +54,13 @@ export const explain: CliCommand = {
   },
 };
 
-/** A text that should be an ID, and the place to correct if it is none. */
+/** A text that should be an ID, and where it is, so that a user can correct it. */
 interface PlacedId {
   readonly text: string;
   readonly from: string;
 }
 
-/** The IDs of the command line. @throws SnowleaseError CONFIG_INVALID where there are none, or too many in the file. */
+/** The IDs of the command line. @throws SnowleaseError CONFIG_INVALID if there are none, or too many in the file. */
 async function idsOf({ flags, operands }: Invocation): Promise<readonly PlacedId[]> {
   const file = flags.get("file");
   if (file === undefined) {
@@ -113,7 +113,7 @@ async function explainAll(
   return found;
 }
 
-/** As the daemon's API has it. */
+/** In the form of the daemon's API. */
 function asJson({ id, format, layout, parts, holders, unheld, rounded }: Explanation): object {
   const time = timeText(parts.timestamp);
   return {

@@ -9,7 +9,7 @@ import { onInterrupt } from "../processes/signals.ts";
 import { formatNames, integerOf, wordOf } from "../values.ts";
 
 const most = 1_000_000;
-/** How long a generator itself waits at least, ms. */
+/** The shortest time that a generator itself waits, ms. */
 const usualWait = 4000;
 
 export const id: CliCommand = {
@@ -58,7 +58,7 @@ export const id: CliCommand = {
   },
 };
 
-/** @throws SnowleaseError WINDOW_NOT_OPEN where the window opens later than the claim, and then the generator, may wait. */
+/** @throws SnowleaseError WINDOW_NOT_OPEN if the window opens later than the claim, and then the generator, may wait. */
 function checkOpen(lease: Lease, config: Config): void {
   const opens = lease.snapshot?.knownFrom ?? 0;
   const wait = opens - Date.now();

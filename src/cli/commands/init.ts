@@ -76,7 +76,7 @@ export const init: CliCommand = {
 };
 
 /**
- * What is told of a namespace that was made, or was there. `url`: without secrets. `flag`: how a command names the registry. `clock`: the
+ * Describes a namespace that was made or already existed. `url`: without secrets. `flag`: how a command names the registry. `clock`: the
  * registry's, Unix ms.
  */
 function linesOf(

@@ -57,7 +57,7 @@ export const inspect: CliCommand = {
   },
 };
 
-/** As configured. Most of what configures a layout is read here, so that a look at an ID need not load the table of options. */
+/** The configured layout. It reads most settings of a layout here, so that a look at an ID need not load the table of options. */
 async function layoutOf(invocation: Invocation): Promise<Layout> {
   const given = invocation.flags.get("layout") ?? process.env["SNOWLEASE_LAYOUT"];
   const hasFile =

@@ -37,13 +37,13 @@ import { onInterrupt } from "../processes/signals.ts";
 import { integerOf, wordOf } from "../values.ts";
 
 const defaultFile = "snowlease-migration.json";
-/** Between two looks at how far a fleet is, ms. */
+/** The time between two looks at the progress of a fleet, ms. */
 const interval = 2000;
 
 const steps = { plan: planStep, apply: applyStep, status: statusStep, finish: finishStep } as const;
 type MigrationStep = keyof typeof steps;
 
-/** A flag as `--help` shows it, the steps that take it, and its meaning. */
+/** A flag as `--help` shows it, with the steps that take it and its meaning. */
 const stepFlags: Readonly<Record<string, readonly [steps: readonly MigrationStep[], meaning: string]>> = {
   "--from SOURCE": [["plan"], `${sourceKinds.join(", ")}; each but ip needs a URL after it.`],
   "--hosts FILE": [
@@ -125,7 +125,7 @@ async function planStep(invocation: Invocation): Promise<void> {
       `Expected \`--from\` to be one of ${sourceKinds.join(", ")}, got nothing; name the present assignment.`,
     );
   const file = String(flags.get("out") ?? defaultFile);
-  // `--pool` is within the layout of the plan, which is not known yet.
+  // `--pool` must lie in the layout of the plan, which is not known yet.
   const others = new Map([...flags].filter(([name]) => name !== "pool"));
   const config = await namedRegistryConfig({ ...invocation, flags: others });
   const { namespace } = config;
@@ -154,7 +154,7 @@ async function planStep(invocation: Invocation): Promise<void> {
   await output.line(outlookText(outlook, plan, file));
 }
 
-/** The wishes for the worker IDs to lease. */
+/** What the user wishes for the worker IDs to lease. */
 function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly pool?: PoolBounds } {
   const [headroom, pool] = [flags.get("headroom"), flags.get("pool")];
   return {
@@ -163,7 +163,7 @@ function wishesOf({ flags }: Invocation): { readonly headroom?: number; readonly
   };
 }
 
-/** Writes a plan atomically; replaces nothing but another plan. */
+/** Writes a plan atomically. Replaces a file only if it is a plan. */
 function write(file: string, plan: Plan): void {
   try {
     if (existsSync(file)) readPlan(utf8Text(readFileSync(file)) ?? "", file);
@@ -185,7 +185,7 @@ interface PlanRun extends MigrationRequest {
   readonly again: () => Promise<SourceContents>;
 }
 
-/** The source as it is now, where a step can do without: with a line on the terminal why. */
+/** The present source, for a step that can do without it. If the source cannot be read, prints the reason and returns undefined. */
 async function ifReadable({ again }: PlanRun): Promise<SourceContents | undefined> {
   try {
     return await again();
@@ -197,7 +197,7 @@ async function ifReadable({ again }: PlanRun): Promise<SourceContents | undefine
   }
 }
 
-/** Runs a step on the plan that is named, and its registry. */
+/** Runs a step on the named plan and its registry. */
 async function withPlan<Result>(
   invocation: Invocation,
   phase: string,
@@ -308,7 +308,7 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
         await systemClock.sleep(Math.min(500, readyAt - now), { signal: stopped });
         if (stopped.aborted) return stopped.reason as number;
       }
-      // A program may have started the old way meanwhile.
+      // Meanwhile, a program may have started the old way.
       finish = await look();
     }
     const { pins, staying } = finish;
@@ -323,7 +323,7 @@ async function finishStep(invocation: Invocation): Promise<number | void> {
   });
 }
 
-/** @throws SnowleaseError WORKER_ID_HELD where hosts have not moved, share a worker ID with a lease, or may have gone back. */
+/** @throws SnowleaseError WORKER_ID_HELD if hosts have not moved, share a worker ID with a lease, or may have gone back. */
 function checkMoved({ hosts }: MigrationStatus): void {
   const left = hosts.filter(({ state }) => state === "old" || state === "conflict");
   const stopped = hosts.filter(({ state }) => state === "stopped");
@@ -351,7 +351,7 @@ function someOf(hosts: MigrationStatus["hosts"]): string {
   return `${hosts.slice(0, 5).map(hostText).join(", ")}${hosts.length > 5 ? ", …" : ""}`;
 }
 
-/** Finishing without a look at the source takes the operator's word. */
+/** An operator must confirm a finish without a look at the source. */
 function unreadable(error: unknown): never {
   if (!isSnowleaseError(error)) throw error;
   throw new SnowleaseError(

@@ -11,11 +11,11 @@ import { addressOf, registryConfig, registrySettings, withRegistry } from "../se
 import { beforeAbort, onInterrupt, signalExitCode } from "../processes/signals.ts";
 import { drawTop, type SeenChange, type Surface } from "../terminal/top-view.ts";
 
-/** How often it is drawn, and the registry asked, ms. */
+/** How often the screen is drawn, and how often the registry is asked, ms. */
 const second = 1000;
 const interval = 2000;
 const changesKept = 100;
-/** Of a snapshot that is no terminal's. */
+/** Columns of a snapshot that goes to no terminal. */
 const plainColumns = 120;
 
 export const top: CliCommand = {
@@ -51,7 +51,7 @@ export const top: CliCommand = {
   },
 };
 
-/** Draws until a key or a signal ends it. Returns the exit code. */
+/** Draws until a key or a signal ends it. Resolves to the exit code. */
 async function follow(watch: PoolWatch, first: Picture, registry: string, output: Output): Promise<number> {
   const interrupted = onInterrupt();
   const ended = new AbortController();
@@ -114,7 +114,7 @@ async function follow(watch: PoolWatch, first: Picture, registry: string, output
   return typeof stop.reason === "number" ? stop.reason : 0;
 }
 
-/** What the terminal can show, by what its environment says. */
+/** What the terminal can show, according to the environment. */
 function abilities(): Pick<Surface, "colored" | "unicode"> {
   const { NO_COLOR = "", LC_ALL, LC_CTYPE, LANG } = process.env;
   const locale = LC_ALL || LC_CTYPE || LANG || "";

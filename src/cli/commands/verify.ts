@@ -11,9 +11,9 @@ import { Progress } from "../terminal/progress.ts";
 import { verifyText } from "../terminal/verify-text.ts";
 import { integerOf } from "../values.ts";
 
-/** Of a check that found something. */
+/** The exit code of a check that found something. */
 const found = 1;
-/** The times that `--nemesis` takes, ms. */
+/** The range of `--nemesis`, ms. */
 const [shortest, longest] = [2000, 24 * 3_600_000];
 
 export const verify: CliCommand = {
@@ -66,7 +66,7 @@ export const verify: CliCommand = {
     await confirm(invocation, planOf(address.redacted, options));
     const { verify: tryAll } = await import("../../verify/verify.ts");
     const progress = new Progress();
-    // They would choose worker IDs for the processes of this trial. What counts here has been read.
+    // These variables would choose worker IDs for the processes of this trial. The command has read its own options already.
     if (options.module === undefined) {
       for (const name of Object.keys(process.env)) if (/^(SNOWLEASE|WESTID)_/.test(name)) delete process.env[name];
     }
@@ -155,7 +155,7 @@ function planOf(where: string, { parts, time, restart }: VerifyOptions): string 
   return lines.join("\n");
 }
 
-/** @throws SnowleaseError CONFIG_INVALID where there is no answer, or not a yes. */
+/** @throws SnowleaseError CONFIG_INVALID if the answer is missing, or is not yes. */
 async function confirm({ flags }: Invocation, plan: string): Promise<void> {
   if (flags.has("yes")) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
@@ -163,7 +163,7 @@ async function confirm({ flags }: Invocation, plan: string): Promise<void> {
   }
   process.stderr.write(`${plan}\n`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  // Ctrl-C and Ctrl-D end it without an answer.
+  // Ctrl-C and Ctrl-D end the question without an answer.
   const ended = once(terminal, "close").then(() => "");
   const answer = await Promise.race([terminal.question("Go on? [y/N] ").catch(() => ""), ended]);
   terminal.close();

@@ -12,12 +12,12 @@ import type { Invocation } from "../command.ts";
 import { addressOf } from "../settings.ts";
 import { integerOf } from "../values.ts";
 
-/** The layout of the IDs of the old scheme. `fallback`: of hosts that take the last bits of their address. */
+/** The layout of the IDs of the old scheme. `fallback`: the layout for hosts that take the last bits of their address. */
 export function sourceLayoutOf({ flags }: Invocation, from: SourceKind, fallback: Layout, now: number): Layout {
   const named = flags.get("source-layout");
   const own = from === "ip" ? fallback : Layout.parse(sourceLayouts[from]);
   const layout = named === undefined ? own : withSource("--source-layout", () => Layout.parse(String(named)));
-  // That of a list of hosts is the namespace's own, which other commands judge.
+  // The layout of a list of hosts is that of the namespace. Other commands judge it.
   if (from === "ip" || layout.endOfLife > now) return layout;
   throw configInvalid(
     `The layout ${layout.fingerprint} of ${from} ended at ${timeText(layout.endOfLife)}; name the layout of its programs with \`--source-layout\`.`,
@@ -53,8 +53,8 @@ export async function readFirst(
 }
 
 /**
- * Whether the leases are kept in the very store that is the source.
- * @throws SnowleaseError CONFIG_INVALID where the registry's URL lacks `beside=westid`.
+ * Whether the registry keeps the leases in the store that is the source.
+ * @throws SnowleaseError CONFIG_INVALID if the registry's URL lacks `beside=westid`.
  */
 export function sharesStore({ operands }: Invocation, from: SourceKind, config: Config): boolean {
   const [, url] = operands;
@@ -69,7 +69,8 @@ export function sharesStore({ operands }: Invocation, from: SourceKind, config: 
 
 /**
  * What the source of a plan holds now.
- * @throws SnowleaseError CONFIG_INVALID where the plan does not tell how to reach it, or another one is named; and what reading it throws.
+ * @throws SnowleaseError CONFIG_INVALID if the plan does not say how to reach the source, or `--source` names another source; and the
+ * errors of reading it.
  */
 export async function readAgain(
   { flags }: Invocation,
@@ -98,7 +99,7 @@ export async function readAgain(
       `Expected \`--source\` to be ${source}, the source of the plan, got ${again.source}; correct it, or plan again.`,
     );
   } catch (error) {
-    // Each program has ended, and taken its entry with it.
+    // Each program has ended, and has removed its entry.
     if (isSnowleaseError(error, "NOT_FOUND")) {
       return { makers: [], retired: [], reach: { next: "none", highest }, takesOver: true, remarks: [] };
     }

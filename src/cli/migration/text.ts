@@ -9,7 +9,7 @@ import { linesOf, table } from "../terminal/output.ts";
 /** Hosts, collisions and remarks that are printed. */
 export const mostShown = 50;
 
-/** What a plan comes to. */
+/** The result of a plan. */
 export function outlookText(outlook: Outlook, { hosts, layout, leased }: Plan, file: string): string {
   const { collisions, size, kept, renumbered, retired, taken, left } = outlook;
   const besides = taken === undefined ? "" : `${taken} taken otherwise, `;

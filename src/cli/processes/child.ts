@@ -6,16 +6,16 @@ import { signalExitCode } from "./signals.ts";
 
 /** Signals that end this process before the program has started. */
 export const endingSignals: readonly NodeJS.Signals[] = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"];
-/** Signals that a child gets when we get them. */
+/** Signals that this process passes on to its child. */
 export const passedSignals: readonly NodeJS.Signals[] = [...endingSignals, "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT"];
 
-/** Of these, what a terminal sends to every process in its foreground: a child that shares our terminal has got them already. */
+/** The passed signals that a terminal sends to every process in its foreground. A child on the same terminal has got them already. */
 const fromTerminal: readonly NodeJS.Signals[] = ["SIGINT", "SIGQUIT", "SIGWINCH", "SIGCONT"];
 
-/** How long a program may take to end when it is asked to, ms. */
+/** How long a program may take to end after SIGTERM, ms. */
 const patience = 10_000;
 
-/** How often it is looked whether processes are gone, ms. */
+/** The interval between two checks whether processes are gone, ms. */
 const lookInterval = 10;
 
 /** A program that could not be started, and the exit code that shells have for it. */
@@ -32,17 +32,17 @@ export class StartFailure extends SnowleaseError {
 }
 
 /**
- * A program that runs with our stdin, stdout and stderr. On a terminal it shares our process group, so that job control goes on
- * to work; elsewhere it has one of its own, and its descendants are stopped with it.
+ * A program that runs with the stdin, stdout and stderr of this process. On a terminal it shares the process group of this process, so
+ * that job control still works. Elsewhere it has its own process group, and its descendants are stopped with it.
  */
 export class Child {
-  /** Its exit code, 128 + n where signal n ended it. Rejects with a StartFailure. */
+  /** The exit code of the program, 128 + n if signal n ended it. Rejects with a StartFailure. */
   readonly ended: Promise<number>;
   readonly #process: ChildProcess;
   readonly #ownGroup: boolean;
   readonly #kill = (): void => void this.#signal("SIGKILL");
 
-  /** @throws StartFailure, too */
+  /** @throws StartFailure */
   constructor([program = "", ...args]: readonly string[], env: NodeJS.ProcessEnv) {
     this.#ownGroup = ![process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
     try {
@@ -50,7 +50,7 @@ export class Child {
     } catch (cause) {
       throw new StartFailure(program, cause);
     }
-    // At every end of this process but SIGKILL: without it, the lease is not renewed.
+    // Kill the program at every end of this process but SIGKILL: without this process, the lease is not renewed.
     process.on("exit", this.#kill);
     this.ended = new Promise((resolve, reject) => {
       this.#process.once("error", (cause) => reject(new StartFailure(program, cause)));
@@ -58,17 +58,19 @@ export class Child {
     });
   }
 
-  /** Whether there ever was a process. */
+  /** Whether a process has ever existed. */
   get hasRun(): boolean {
     return this.#process.pid !== undefined;
   }
 
-  /** Passes a signal that we got. */
+  /** Passes a signal that this process got. */
   pass(signal: NodeJS.Signals): void {
     if (this.#ownGroup || !fromTerminal.includes(signal)) this.#process.kill(signal);
   }
 
-  /** Ends the program and the rest of its process group: SIGTERM first, SIGKILL after a while or when `grace` reaches 0 ms. */
+  /**
+   * Ends the program and the rest of its process group: first with SIGTERM, then with SIGKILL after a while or when `grace` reaches 0 ms.
+   */
   async stop(grace: () => number): Promise<void> {
     const end = performance.now() + patience;
     this.#signal("SIGTERM");
@@ -82,7 +84,7 @@ export class Child {
     process.off("exit", this.#kill);
   }
 
-  /** Whether a process is left that gets the signal; 0 only asks. */
+  /** Sends a signal. Returns whether a process is left that gets it; signal 0 only asks. */
   #signal(signal: NodeJS.Signals | 0): boolean {
     const { pid, exitCode, signalCode } = this.#process;
     if (pid === undefined) return false;

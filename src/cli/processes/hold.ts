@@ -8,36 +8,37 @@ import type { Registry } from "../../rule/registry.ts";
 import { addressOf, deferConfigured } from "../settings.ts";
 import { endWaiting, whileWaiting } from "../terminal/progress.ts";
 
-/** A lease for programs that know no windows: only stopping them in time protects it. */
+/** A lease for programs that know no windows. Only stopping these programs in time protects it. */
 export interface HeldLease {
   readonly lease: Lease;
   /**
-   * Resolves with the reason when the user of the worker ID has to stop: the lease is lost, or its window is about to end.
-   * Undefined once `stop` is aborted.
+   * Resolves with the reason when the user of the worker ID must stop: the lease is lost, or its window is about to end. Resolves to
+   * undefined when `stop` is aborted.
    */
   endangered(stop: AbortSignal): Promise<SnowleaseError | undefined>;
-  /** The time that is left to stop in an orderly way, ms; after that, use force. */
+  /** The time that is left to stop in an orderly way, ms. After that, use force. */
   grace(): number;
-  /** Gives the worker ID back. An unused one is free at once. A used one rests: programs may have made any IDs with it. */
+  /** Gives the worker ID back. An unused worker ID is free at once. A used one rests, since programs may have made any IDs with it. */
   giveBack(how: "used" | "unused"): Promise<void>;
 }
 
-/** Longest time to stop in an orderly way, ms; and the share of the window that it may take. */
+/** Longest time to stop in an orderly way, ms, and the share of the window that it may take. */
 const [longestGrace, graceShare] = [10_000, 1 / 4];
-/** Set aside, out of the window's end, for an end by force to have its effect: a share of it, from so many ms to so many. */
+/** The time at the window's end that is kept for an end by force: a share of the window, and its least and greatest value, ms. */
 const [forceShare, leastForce, mostForce] = [1 / 20, 50, 1000];
 
-/** Shorter waits are not told, ms. */
+/** Shorter waits are not reported, ms. */
 const leastTold = 1000;
 
-/** The interval between two looks at the clocks, ms: a renewal would notice a step of the wall clock too late. */
+/** The interval between two looks at the clocks, ms. A renewal would notice a step of the wall clock too late. */
 const watchInterval = 100;
 
 /**
- * Claims a worker ID for other programs. It never continues after the recent sequences of an earlier holder, which those programs do not
- * know. It ends when the lease is lost, since those programs know the number.
- * It waits for a window that opens later, and says so.
- * @throws SnowleaseError WINDOW_NOT_OPEN where that is later than the claim may wait, CONFIG_INVALID where it should share the worker ID.
+ * Claims a worker ID for other programs. The claim never continues after the recents of an earlier holder, since these programs do not
+ * know them. The hold ends when the lease is lost: it never switches to another worker ID, since these programs know the first one. If
+ * the window opens later, it waits and says so.
+ * @throws SnowleaseError WINDOW_NOT_OPEN if the window opens later than the claim may wait, CONFIG_INVALID if it should share the worker
+ * ID.
  */
 export async function holdLease(config: Config, signal: AbortSignal): Promise<HeldLease> {
   if (config.borrow === true) {
@@ -48,7 +49,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   const { openLease } = await import("../../snowlease.ts");
   const registry = await deferConfigured(config);
   const closeRegistry = (): Promise<void> => registry.close().catch(() => undefined);
-  /** When the window closes on the monotonic clock: counted from before the request was sent, since it may have begun then. */
+  /** When the window closes on the monotonic clock. It counts from before the request was sent, since the window may have begun then. */
   let end = Infinity;
   let asked: number | undefined;
   let window = 0;
@@ -59,7 +60,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   const watched: Registry = {
     ...registry,
     async claim(request) {
-      // A claim that is asked again with its token may have been granted the first time.
+      // The registry may have granted the first request of a claim that is sent again with the same token.
       asked ??= performance.now();
       ({ window } = request);
       const answer = await registry.claim({ ...request, continues: false });
@@ -78,12 +79,12 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
       return answer;
     },
     release(request) {
-      // After a jump of the clock, this process may be a copy: its original may have run the program.
+      // After a jump of the clock, this process may be a copy, and its original may have run the program.
       const isUnused = !mayBeUsed && jumpBetween(begun, bothClocks(systemClock)) < stepTolerance;
       return registry.release(isUnused ? { ...request, used: { until: lease.from } } : request);
     },
   };
-  // The mode is that of a generator: here programs make the IDs, and none of them may lead its clock.
+  // `mode` is for a generator. Here programs make the IDs, and their IDs must not lead the clock.
   const terms = { ...config, registry: watched, onLost: "stop", mode: "wall" } as const;
   const opening = whileClaiming(config, () => openLease(terms, { signal, argv: [], onWait: tellWait }));
   const lease = await opening.catch(async (error: unknown) => {
@@ -92,7 +93,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
   });
   const force = Math.min(mostForce, Math.max(leastForce, window * forceShare));
   const margin = force + Math.min(longestGrace, window * graceShare);
-  /** How long the window stays open, by the wall clock or the monotonic one, whichever runs out first, ms. */
+  /** How long the window stays open, ms: by the wall clock or by the monotonic clock, whichever is shorter. */
   const left = (): number => Math.min(lease.until - Date.now(), end - performance.now());
 
   async function giveBack(how: "used" | "unused"): Promise<void> {
@@ -104,7 +105,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
     }
   }
 
-  /** Gives back a worker ID that no program has learnt yet. */
+  /** Gives back a worker ID that no program knows yet. */
   async function refuse(error: SnowleaseError): Promise<never> {
     await giveBack("unused");
     throw error;
@@ -112,7 +113,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
 
   const wait = lease.from - Date.now();
   if (wait > 0) await refuse(opensLater(lease.workerId, lease.from, wait, config));
-  // The claim, and to open the registry for it, may have taken most of a short window on a busy machine.
+  // On a busy machine, opening the registry and the claim may have taken most of a short window.
   if (left() <= window / 2) await lease.renew();
   if (left() <= margin) {
     const advice = "use a longer `window`, or find out why the registry is slow";
@@ -120,7 +121,7 @@ export async function holdLease(config: Config, signal: AbortSignal): Promise<He
     await refuse(new SnowleaseError("LEASE_EXPIRED", `The claim of worker ${lease.workerId} ${what}.`));
   }
 
-  /** Tries a renewal that is overdue because this process was held up; leaves half of the time to stop in an orderly way. */
+  /** Tries a renewal that is overdue because this process was delayed. Leaves half of the time for an orderly stop. */
   async function catchUp(): Promise<void> {
     const enough = new AbortController();
     const patience = left() - (force + margin) / 2;
@@ -159,7 +160,7 @@ function notOpen({ workerId, from }: Lease): SnowleaseError {
   return new SnowleaseError("WINDOW_NOT_OPEN", `${what}; correct the clock, then start again.`);
 }
 
-/** Shows on stderr that a claim waits, after a second. */
+/** After a second, shows on stderr that a claim waits. */
 export function whileClaiming<Result>(config: Config, claim: () => Promise<Result>): Promise<Result> {
   return whileWaiting(`a worker ID from ${addressOf(config).redacted}`, claim);
 }
@@ -168,7 +169,7 @@ export function whileClaiming<Result>(config: Config, claim: () => Promise<Resul
 export const waitRule: string =
   "The window of the worker ID may open later, for example on a host that moves from another scheme. Then the command says so on stderr and waits, until `--claim-timeout`. The default is maxWindow + maxClockSkew.";
 
-/** Tells an operator why a start takes its time. */
+/** Tells an operator why a start takes long. */
 export function tellWait(workerId: number, opens: number, wait: number): void {
   if (wait < leastTold) return;
   endWaiting();
@@ -176,7 +177,7 @@ export function tellWait(workerId: number, opens: number, wait: number): void {
   process.stderr.write(`snowlease: ${what}. Until then, a program without a lease may have used this worker ID.\n`);
 }
 
-/** The window opens later than this start may wait. */
+/** The error for a window that opens later than this start may wait. */
 export function opensLater(workerId: number, opens: number, retryAfterMs: number, { sources }: Config): SnowleaseError {
   const flag = sources.claimTimeout?.text;
   const limit = flag === undefined ? "later than a start waits by default" : `later than ${flag} lets this start wait`;

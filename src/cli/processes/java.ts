@@ -7,8 +7,8 @@ const [weakest, , strongest] = variables;
 const property = /(?<![^\s"'])-Dwestid\.workerId(?:=([^\s"']*))?(?![^\s"'])/g;
 
 /**
- * Variables for a JVM whose system property has to be the leased worker ID, also against its own command line: a
- * HotSpot reads the strongest variable last, and any other JVM knows at least the weakest one.
+ * Variables for a JVM that set its system property to the leased worker ID, even against its own command line. A HotSpot JVM reads the
+ * strongest variable last. Any other JVM knows at least the weakest one.
  */
 export function javaOptions(env: NodeJS.ProcessEnv, workerId: number): NodeJS.ProcessEnv {
   const added = `-Dwestid.workerId=${workerId}`;
@@ -16,7 +16,7 @@ export function javaOptions(env: NodeJS.ProcessEnv, workerId: number): NodeJS.Pr
 }
 
 /**
- * Refuses a program that visibly names Java another worker ID than the leased one.
+ * Refuses a program whose options for Java visibly name another worker ID than the leased one.
  * @param overridden whether `javaOptions` are added, which are stronger than the environment.
  */
 export function checkJava(

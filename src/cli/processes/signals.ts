@@ -6,8 +6,9 @@ export function signalExitCode(signal: NodeJS.Signals): number {
 }
 
 /**
- * Takes SIGINT, SIGTERM, and SIGHUP (a terminal that closes) as a wish to end in an orderly way. Aborted at the first one, with
- * the exit code as the reason; a second one ends the process at once. (Not a SIGHUP: shell and kernel both send one.)
+ * Takes SIGINT, SIGTERM and SIGHUP (a terminal closes) as a wish to end in an orderly way. The first one aborts the signal, with the exit
+ * code as the reason. A second SIGINT or SIGTERM ends the process at once. A second SIGHUP does not, since shell and kernel both send
+ * one.
  */
 export function onInterrupt(): AbortSignal {
   const wish = new AbortController();
@@ -20,7 +21,7 @@ export function onInterrupt(): AbortSignal {
   return wish.signal;
 }
 
-/** What work comes to; undefined if a signal aborts before that. Leaves no listener on the signal, which outlives much work. */
+/** The result of the work; undefined if a signal aborts first. Leaves no listener on the signal, which often outlives the work. */
 export async function beforeAbort<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result | undefined> {
   if (signal.aborted) return undefined;
   let stop = (): void => undefined;

@@ -1,8 +1,8 @@
-/** A piece of a line, and how a terminal is to show it: the numbers of an SGR sequence. */
+/** A piece of a line, and its look on a terminal: the numbers of an SGR sequence. */
 export type Piece = readonly [text: string, look?: string | undefined];
 
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
-/** What terminals give two columns: East Asian wide characters, and pictures. */
+/** Characters that take two columns on terminals: East Asian wide characters, and pictures. */
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
 const plain = /^[\x20-\x7e]*$/;
@@ -15,7 +15,7 @@ function widthOf(text: string): number {
   return width;
 }
 
-/** As much of a text as fits so many columns; with an ellipsis where that is not all. */
+/** As much of a text as fits into so many columns, with an ellipsis if it is cut. */
 function cut(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   let [kept, used] = ["", 0];

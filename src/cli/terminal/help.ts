@@ -12,7 +12,7 @@ export const commonFlags: CommandFlags = { "--json": "Print JSON.", "-h, --help"
 const purpose = "Leases Snowflake worker IDs from a registry, so that no two generators ever share one.";
 const usage = "Usage: snowlease COMMAND [flags]";
 
-/** What `snowlease` alone prints. @param first those that a new user needs. @param count of all commands. */
+/** What `snowlease` alone prints. @param first the commands that a new user needs first. @param count the number of all commands. */
 export function firstSteps(first: readonly Pick<CliCommand, "name" | "summary">[], count: number): string {
   return [
     purpose,
@@ -26,7 +26,7 @@ export function firstSteps(first: readonly Pick<CliCommand, "name" | "summary">[
   ].join("\n");
 }
 
-/** Of what a command does. */
+/** The first sentence of a command's summary. */
 export function firstSentence({ summary }: Pick<CliCommand, "summary">): string {
   return /^.*?\.(?= |$)/.exec(summary)?.[0] ?? summary;
 }
@@ -48,7 +48,7 @@ export function overview(commands: readonly Pick<CliCommand, "name" | "summary">
   ].join("\n");
 }
 
-/** What `snowlease COMMAND --help` prints: from the command's own flags and the options it takes. */
+/** What `snowlease COMMAND --help` prints, made of the command's own flags and the options that it takes. */
 export function helpFor(command: CliCommand, settings: readonly Option[]): string {
   const { name, summary, details = [], operands, examples, flags } = command;
   const form = ["snowlease", name, "[flags]", ...(operands === undefined ? [] : [operands.name])].join(" ");
@@ -75,7 +75,7 @@ export function helpFor(command: CliCommand, settings: readonly Option[]): strin
 
 type HelpRow = readonly [left: string, right: string];
 
-/** The other places of an option, and its default. */
+/** The other places where an option can be set, and its default. */
 function notes({ name, default: byDefault, env = "", scopes }: Option): string {
   return [`default ${byDefault}`, env, ...(scopes.includes("url") ? [`?${name}= in the URL`] : [])].join("; ");
 }

@@ -3,13 +3,10 @@ import { configInvalid, type SnowleaseError } from "../../id/errors.ts";
 import { endWaiting } from "./progress.ts";
 import { printable, printableJson, printableLines } from "../../id/printable.ts";
 
-/** Texts are gathered up to this size, so that a million short lines are not a million writes. */
+/** The output gathers texts up to this size, so that a million short lines are not a million writes. */
 const chunkSize = 65_536;
 
-/**
- * The stdout of a command. Its reader may go away at any time (`| head`): that ends the output quietly, and
- * `closed` lets the command stop.
- */
+/** The stdout of a command. If its reader goes away (`| head`), the output ends without an error, and `closed` lets the command stop. */
 export class Output {
   readonly #stream: NodeJS.WriteStream;
   readonly #closed = new AbortController();
@@ -19,7 +16,7 @@ export class Output {
   constructor(stream: NodeJS.WriteStream = process.stdout) {
     this.#stream = stream;
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      // A reader that went away (EPIPE) is no error; a full disk is one.
+      // A reader that went away (EPIPE) is no error. A full disk is one.
       if (error.code !== "EPIPE") {
         this.#failure ??= configInvalid(`The output cannot be written (${error.message}); write it somewhere else.`);
       }
@@ -27,23 +24,23 @@ export class Output {
     });
   }
 
-  /** Aborted when the reader has gone. */
+  /** Aborts when the reader has gone. */
   get closed(): AbortSignal {
     return this.#closed.signal;
   }
 
-  /** Prints a line, now. */
+  /** Prints a line at once. */
   async line(text: string): Promise<void> {
     await this.add(`${text}\n`);
     await this.flush();
   }
 
-  /** Prints a value as one line of JSON, now. */
+  /** Prints a value as one line of JSON, at once. */
   json(value: unknown): Promise<void> {
     return this.line(printableJson(JSON.stringify(value)));
   }
 
-  /** Prints a text, now or with what follows; resolves when there is room for more. */
+  /** Prints a text, at once or with later text. Resolves when there is room for more. */
   add(text: string): Promise<void> | undefined {
     this.#pending += text;
     return this.#pending.length < chunkSize ? undefined : this.flush();
@@ -58,7 +55,7 @@ export class Output {
     await once(this.#stream, "drain", { signal: this.closed }).catch(() => undefined);
   }
 
-  /** Prints the rest. Throws CONFIG_INVALID, once, when some of the output could not be written, but for a reader that went away. */
+  /** Prints the rest. Throws CONFIG_INVALID, once, if some of the output could not be written. A reader that went away is no error. */
   async end(): Promise<void> {
     await this.flush();
     if (!this.closed.aborted) await new Promise((resolve) => this.#stream.write("", resolve));
@@ -68,12 +65,12 @@ export class Output {
   }
 }
 
-/** Lines as one text, without those that do not apply. */
+/** Lines as one text, without the lines that are false. */
 export function linesOf(...lines: readonly (string | false)[]): string {
   return lines.filter((line) => line !== false).join("\n");
 }
 
-/** Prints values as a JSON array, one a line. */
+/** Prints values as a JSON array, one value a line. */
 export async function jsonList(output: Output, values: Iterable<unknown> | AsyncIterable<unknown>): Promise<void> {
   let before = "[";
   for await (const value of values) {
@@ -90,7 +87,7 @@ type Cells = readonly (string | number)[];
 /** How many rows of a long table set the widths of its columns. */
 const rowsMeasured = 1000;
 
-/** Rows with aligned columns, under a heading. Numbers are right-aligned where a whole column holds them. */
+/** Rows with aligned columns, under a heading. Numbers are right-aligned if the whole column holds numbers. */
 export function table(heading: readonly string[], rows: readonly Cells[]): string {
   const lineOf = aligner(heading, rows);
   return [heading, ...rows].map(lineOf).join("\n");
@@ -120,7 +117,7 @@ export async function longTable(
   return first.length > 0;
 }
 
-/** Makes lines of rows, with columns that fit these rows. */
+/** Makes lines from rows, with columns that fit these rows. */
 function aligner(heading: readonly string[], rows: readonly Cells[]): (row: Cells) => string {
   const textOf = (cell: string | number): string => printable(String(cell));
   const widths = heading.map((name, column) =>

@@ -1,20 +1,20 @@
 const width = 30;
-/** Between two drawings, and between two lines of a log, ms. */
+/** The time between two drawings, and between two lines of a log, ms. */
 const [drawInterval, logInterval] = [100, 10_000];
-/** How long a command waits in silence, ms. */
+/** How long a command waits before it shows that it waits, ms. */
 const silence = 1000;
 const stream = process.stderr;
 
 let isDrawn = false;
-/** Of the wait that is shown at present. */
+/** The timer of the wait that is shown now. */
 let waiting: NodeJS.Timeout | undefined;
 
-/** What a command is at, on stderr: a bar on a terminal; elsewhere, as in a log, a line each 10 s. */
+/** Shows on stderr what a command does: a bar on a terminal, otherwise, as in a log, a line each 10 s. */
 export class Progress {
   #phase = "";
   #shownAt = performance.now();
 
-  /** Shows the start of a phase on a terminal, then how far it is. `share`: 0 to 1; left out where it is unknown. */
+  /** Shows the start of a phase on a terminal, then its progress. `share`: 0 to 1, left out if it is unknown. */
   show(phase: string, detail: string, share?: number): void {
     endWaiting();
     const now = performance.now();
@@ -32,8 +32,8 @@ export class Progress {
 }
 
 /**
- * Shows after a second of work what a command waits for, and for how long, until the work is done or the command shows something else.
- * `what`: such as `redis://db`, without secrets.
+ * After a second of work, shows what the command waits for, and how long it has waited. This ends with the work, or when the command
+ * shows something else. `what`: such as `redis://db`, without secrets.
  */
 export async function whileWaiting<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
   endWaiting();
@@ -54,7 +54,7 @@ export async function whileWaiting<Result>(what: string, work: () => Promise<Res
   }
 }
 
-/** The command shows something else from here on. */
+/** Ends the display of a wait, since the command shows something else now. */
 export function endWaiting(): void {
   if (waiting === undefined) return;
   clearInterval(waiting);
@@ -62,7 +62,7 @@ export function endWaiting(): void {
   clearProgress();
 }
 
-/** Clears the line of a terminal that shows what a command is at. */
+/** Clears the line of a terminal that shows what a command does. */
 function clearProgress(): void {
   if (!isDrawn) return;
   isDrawn = false;

@@ -3,7 +3,7 @@ import { endWaiting } from "./progress.ts";
 const enter = "\u001b[?1049h\u001b[?25l\u001b[?7l";
 const leave = "\u001b[?7h\u001b[?25h\u001b[?1049l";
 
-/** What a terminal sends for each key, by the key's meaning. */
+/** What a terminal sends for each key, by the meaning of the key. */
 const keys = {
   quit: ["q", "Q", "\u001b"],
   interrupt: ["\u0003"],
@@ -23,7 +23,7 @@ export type KeyPress = Exclude<keyof typeof keys, "suspend">;
 /** A full-screen terminal. */
 export interface Screen {
   size(): { readonly columns: number; readonly rows: number };
-  /** Replaces the screen by these lines, in one write. */
+  /** Replaces the content of the screen by these lines, in one write. */
   show(lines: readonly string[]): void;
   /** Gives the terminal back. Repeatable. */
   close(): void;
@@ -31,7 +31,7 @@ export interface Screen {
 
 /**
  * Opens the terminal of this process as a screen. Every end of the process but kill -9 restores the terminal.
- * @param redraw is called when the terminal has another size, or is in the foreground again.
+ * @param redraw called when the size of the terminal has changed, or when the process is in the foreground again.
  */
 export function openScreen(press: (key: KeyPress) => void, redraw: () => void): Screen {
   const { stdin, stdout } = process;
@@ -51,7 +51,7 @@ export function openScreen(press: (key: KeyPress) => void, redraw: () => void): 
     stdout.write(leave);
   }
 
-  /** Ctrl-Z, which a terminal in raw mode passes on as it is. */
+  /** Handles Ctrl-Z, which a terminal in raw mode passes on as a plain character. */
   function suspend(): void {
     close();
     process.once("SIGCONT", () => {

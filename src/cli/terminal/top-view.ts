@@ -9,7 +9,7 @@ import type { Cell, Picture } from "../../ops/pool/pool-watch.ts";
 import { printable } from "../../id/printable.ts";
 import { fitted, lineOf, type Piece } from "./columns.ts";
 
-/** What a change was, and when it was seen. Unix ms. */
+/** A change, and when it was seen, Unix ms. */
 export interface SeenChange extends Change {
   readonly at: number;
 }
@@ -24,21 +24,21 @@ export interface Scene {
   readonly registry: string;
   /** The registry's clock, Unix ms. */
   readonly now: number;
-  /** Holders above the first one that is shown. */
+  /** The number of holders above the first one that is shown. */
   readonly scroll: number;
 }
 
 /** The terminal under a screen. */
 export interface Surface {
   readonly columns: number;
-  /** Infinity: as many as it takes. */
+  /** Infinity: as many rows as the text needs. */
   readonly rows: number;
   readonly colored: boolean;
   /** Whether it can show more than ASCII. */
   readonly unicode: boolean;
 }
 
-/** The look and the two signs of each state: colour alone must not carry the meaning. */
+/** The look and the two signs of each state. Colour alone must not carry the meaning. */
 const signs: Readonly<
   Record<PoolState, { readonly look: string; readonly sign: string; readonly ascii: string; readonly name: string }>
 > = {
@@ -53,10 +53,10 @@ const order = Object.keys(signs) as PoolState[];
 const bold = "1";
 const dim = "90";
 const alarm = "1;31";
-/** Columns of the grid at most. */
+/** Most columns of the grid. */
 const widest = 64;
 
-/** Lines to show, no more than there are rows, and how far the holders can be scrolled. */
+/** The lines to show, not more than there are rows, and how far the holders can be scrolled. */
 export function drawTop(
   scene: Scene,
   surface: Surface,
@@ -82,7 +82,7 @@ export function drawTop(
   const events = happened.toReversed().map(changeLine);
   const tail: Piece[][] = events.length === 0 ? [] : [[], [["EVENTS", dim]], ...events];
 
-  // A blank line and the heading above, the keys below.
+  // A blank line and the heading are above the holders, the keys are below.
   const room = Math.max(0, rows - head.length - grid.length - tail.length - 3);
   const holders = picture.holders.toSorted((one, other) => one.until - other.until);
   const mostScroll = Math.max(0, holders.length - room);
@@ -135,7 +135,7 @@ function countsOf({ counts, pool }: Picture, columns: number, unicode: boolean):
   return lines;
 }
 
-/** The cells, so many to a sign that they fit. */
+/** The grid of cells. One sign stands for as many cells as necessary, so that all fit. */
 function gridOf(
   cells: readonly Cell[],
   { columns, lines, unicode }: { readonly columns: number; readonly lines: number; readonly unicode: boolean },
@@ -192,13 +192,13 @@ function changeLine({ at, workerId, what, holder }: SeenChange): Piece[] {
   return [[`${timeText(at).slice(11, 19)}Z `, dim], [`${workerId} `], [what, bold], [whom]];
 }
 
-/** As minutes and seconds. */
+/** A time as minutes and seconds. */
 function clockText(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-/** In the two largest units. */
+/** A time in its two largest units. */
 function spanText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;

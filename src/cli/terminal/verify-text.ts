@@ -13,7 +13,7 @@ interface VerifyContext {
   readonly ended: number;
 }
 
-/** The report of a verification, to be pasted into a ticket. */
+/** The report of a verification, as text for a ticket. */
 export function verifyText(report: VerifyReport, { registry, begun, ended }: VerifyContext): string {
   const { kind, behind, durability, ahead, seed, removal, notRun } = report;
   const difference = ahead === 0 ? "the same as" : `${Math.abs(ahead)} ms ${ahead > 0 ? "ahead of" : "behind"}`;

@@ -13,19 +13,19 @@ import type {
 import type { LateStore, LossyStore } from "../../../src/conformance.ts";
 import type { FakeClock } from "../../../src/testing.ts";
 
-/** What a broken registry does differently. */
+/** How a broken registry differs from a correct one. */
 export type Wrap = (registry: Registry, clock: FakeClock) => Partial<Registry>;
 
 /** A registry with one mistake in it. */
 export interface Fault {
   /** The mistake, in words. */
   readonly fault: string;
-  /** Titles of checks that have to see it. */
+  /** Titles of checks that must see the mistake. */
   readonly rejectedBy: readonly string[];
   readonly wrap: Wrap;
-  /** A store that keeps writes on their way, for a mistake in what becomes of these. */
+  /** A store that keeps writes on their way, for a mistake in what becomes of them. */
   readonly late?: (registry: Registry) => LateStore;
-  /** A client that loses answers, for a mistake in what it does then. */
+  /** A client that loses answers, for a mistake in what it does after that. */
   readonly lossy?: (registry: Registry) => LossyStore;
 }
 

@@ -2,7 +2,7 @@ import type { LateStore } from "../../../src/conformance.ts";
 import type { Registry } from "../../../src/rule/registry.ts";
 import type { Fault } from "./fault.ts";
 
-/** Its writes go by nothing but a version that comes again: the older copy takes them. */
+/** The store checks writes only by a version that repeats, so the older copy takes them. */
 function takingAll(registry: Registry): LateStore {
   let arrive = (): void => undefined;
   let isKept = false;
@@ -25,7 +25,7 @@ function takingAll(registry: Registry): LateStore {
     async keepNext() {
       isKept = true;
     },
-    // A copy in which the number has no holder.
+    // A copy in which the worker ID has no holder.
     copy: async () => async () => {
       const [record] = await registry.workers("orders");
       if (record?.state === "live")

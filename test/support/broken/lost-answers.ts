@@ -2,14 +2,14 @@ import type { LossyStore } from "../../../src/conformance.ts";
 import type { Registry } from "../../../src/rule/registry.ts";
 import type { Fault } from "./fault.ts";
 
-/** What a client sends again is the request as it was, unless it is changed here. */
+/** The client repeats a request as it was, except for the changes here. */
 interface Again {
   readonly claim?: Registry["claim"];
   readonly renew?: Registry["renew"];
   readonly release?: Registry["release"];
 }
 
-/** It sends a request again whose answer was lost. */
+/** A client that sends a request again if its answer was lost. */
 function repeating(registry: Registry, again: Again = {}): LossyStore {
   let kept: (() => void) | undefined;
   let lose = (): void => undefined;

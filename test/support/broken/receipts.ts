@@ -19,7 +19,7 @@ import { type Fault, granting, keyOf, reset, type Wrap } from "./fault.ts";
 const bare = { turn: undefined, nextTurn: undefined, sentTurns: undefined };
 const cloned: Lost = { outcome: "lost", reason: "cloned" };
 
-/** A mistake in how the registry reads receipts; undefined: as none. */
+/** A mistake in how the registry reads receipts. The change returns undefined for a receipt that counts as absent. */
 function reading(
   change: (
     receipt: Receipt,
@@ -638,7 +638,7 @@ const eraFaults: readonly Fault[] = [
 
 const copyTitle = "a copy that is separated has another id and receipt key, is in quarantine, and keeps its records";
 
-/** A mistake in how a copy is separated. */
+/** A mistake in how an operator separates a copy. */
 function separating(
   fault: string,
   title: string,
@@ -650,7 +650,7 @@ function separating(
   return { fault, rejectedBy: [title], wrap };
 }
 
-/** Mistakes in what is done with a copy that is put to another use. */
+/** Mistakes with a copy that is used for another purpose. */
 const copyFaults: readonly Fault[] = [
   separating("keeps the id of the original", copyTitle, async (registry, { namespace }) =>
     registry.describe(namespace),
@@ -716,7 +716,7 @@ async function isOver(registry: Registry, { namespace, workerId, fence }: ClaimK
   return record !== undefined && (record.fence > fence || record.releasedAt !== undefined);
 }
 
-/** Mistakes where another claim had the worker ID at the same times. */
+/** Mistakes with another claim that had the worker ID at the same times. */
 const doubledFaults: readonly Fault[] = [
   {
     fault: "leaves the window open where a renewal shows that another claim had the same times",
@@ -755,7 +755,7 @@ const doubledFaults: readonly Fault[] = [
   },
 ];
 
-/** Mistakes with which a registry does not find out that its store is an older copy, or that a holder is a copy. */
+/** Mistakes because of which a registry does not notice that its store is an older copy, or that a holder is a copy. */
 export const receiptFaults: readonly Fault[] = [
   ...turnFaults,
   ...proofFaults,

@@ -3,7 +3,7 @@ import { defaultLimits } from "../../../src/rule/limits.ts";
 import type { Grant, Registry } from "../../../src/rule/registry.ts";
 import { asking, type Fault, showing, telling } from "./fault.ts";
 
-/** The layout that a namespace has, whatever is asked for. */
+/** The layout that a namespace has, whatever layout the request names. */
 async function layoutOf(registry: Registry, namespace: string, asked: string): Promise<string> {
   return (await registry.describe(namespace))?.layout ?? asked;
 }
@@ -153,7 +153,7 @@ export const viewFaults: readonly Fault[] = [
   },
 ];
 
-/** The memory registry as it is, said to have connections. */
+/** The memory registry as it is. Its subject claims to have connections. */
 export const closing: Fault = {
   fault: "goes on after it was closed",
   rejectedBy: ["a closed registry refuses calls, and its claims stay"],

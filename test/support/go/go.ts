@@ -9,10 +9,10 @@ import { fileURLToPath } from "node:url";
 export const goClient: string = fileURLToPath(new URL("../../../clients/go", import.meta.url));
 const programs = fileURLToPath(new URL(".", import.meta.url));
 
-/** The environment of `go`: it downloads nothing. */
+/** The environment of `go`. It forbids downloads. */
 const goEnvironment: NodeJS.ProcessEnv = {
   ...process.env,
-  // Where Go's own archive is unpacked to, at last.
+  // The last entry is the folder to which Go's own archive is unpacked.
   PATH: `${process.env["PATH"]}:/usr/local/go/bin`,
   GOFLAGS: "-mod=readonly -buildvcs=false",
   GOPROXY: "off",
@@ -20,7 +20,7 @@ const goEnvironment: NodeJS.ProcessEnv = {
   GOWORK: "off",
 };
 
-/** Whether Go is there, and these programs. If they may be missing, a warning says so; under CI they may not. */
+/** Whether Go and these programs are installed. If they may be missing, a warning says so. Under CI they must not be missing. */
 export function hasGo(...programs: readonly string[]): boolean {
   const isMissing = (name: string): boolean =>
     spawnSync(name, ["--version"], { env: goEnvironment }).error !== undefined;
@@ -30,7 +30,7 @@ export function hasGo(...programs: readonly string[]): boolean {
   return missing === undefined;
 }
 
-/** Runs `go` in a folder; it has to succeed. */
+/** Runs `go` in a folder. It must succeed. */
 export function go(folder: string, ...args: readonly string[]): string {
   const { error, status, stdout, stderr } = spawnSync("go", args, {
     cwd: folder,
@@ -52,7 +52,7 @@ export function goPrograms(): string {
   }
   const folder = join(homedir(), ".cache/snowlease/go", hash.digest("hex").slice(0, 16));
   mkdirSync(folder, { recursive: true });
-  // Several test processes may come here at the same time.
+  // Several test processes may build at the same time.
   const build = `test -e ready || {
     out=$PWD && cd "$1" && go build -race -o "$out" ./examples/orders && cd "$2" && go build -race -o "$out" ./ids ./crew && touch "$out/ready"; }`;
   const args = ["lock", "sh", "-c", build, "sh", goClient, programs];

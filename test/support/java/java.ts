@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const clients = fileURLToPath(new URL("../../../clients", import.meta.url));
 
-/** Whether a JDK of this version or a newer one is there. If it may be missing, a warning says so; under CI it may not. */
+/** Whether a JDK of this version or a newer one is installed. If it may be missing, a warning says so. Under CI it must not be missing. */
 export function hasJdk(version: number): boolean {
   const { stdout } = spawnSync("javac", ["-version"], { encoding: "utf8" });
   return isThere(
@@ -51,12 +51,12 @@ export class JavaBuild {
     this.#maven("ready", `-Pexamples -DskipTests package ${copy}`);
   }
 
-  /** The client as users get it. */
+  /** The jar file of the client, as users get it. */
   get jar(): string {
     return this.#file("snowlease/target/snowlease-0.1.0.jar");
   }
 
-  /** The client, its module for westid, and westid. */
+  /** The class path of the client, its module for westid, and westid. */
   get westid(): string {
     const module = this.#file("snowlease-westid/target");
     return [this.jar, join(module, "snowlease-westid-0.1.0.jar"), join(module, "dependency/*")].join(":");
@@ -76,7 +76,7 @@ export class JavaBuild {
     return join(this.#folder, "java", path);
   }
 
-  /** Runs Maven once: several test processes may come here at the same time. */
+  /** Runs Maven once. Several test processes may come here at the same time. */
   #maven(mark: string, goals: string): void {
     const run = `test -e ${mark} || { mvn -q -B -ntp -f java/pom.xml ${goals} && touch ${mark}; }`;
     const { status, stdout, stderr } = spawnSync("flock", ["lock", "sh", "-c", run], {
