@@ -28,7 +28,7 @@ interface ContractSubject {
   readonly longestWait: number;
 }
 
-/** Runs the registry contract, each check in a namespace of its own. Stops where the registry refuses check after check. */
+/** Runs the registry contract, each check in a namespace of its own. Stops if the registry refuses check after check. */
 export async function verifyContract(
   { namespaces, lacks, open, now, longestWait }: ContractSubject,
   { signal, tell }: { readonly signal: AbortSignal; readonly tell: (check: string, share: number) => void },

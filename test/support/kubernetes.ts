@@ -14,7 +14,7 @@ import { freePort, ServerProcess } from "./servers.ts";
 
 const programMissing = ["go", "kubectl"].find((name) => spawnSync(name, ["version", "--client"]).error !== undefined);
 
-/** Why there is no API server to start, or undefined. */
+/** Why there is no API server to start; undefined if there is one. */
 export const kubernetesMissing: string | undefined =
   etcdMissing ??
   process.env["KUBERNETES_API_MISSING"] ??
@@ -22,13 +22,13 @@ export const kubernetesMissing: string | undefined =
     ? undefined
     : `${programMissing} is not installed: the API server of Kubernetes is built with Go`);
 
-/** The program of the API server, which `npm run test:all` builds before the tests begin. */
+/** The program of the API server. `npm run test:all` builds it before the tests begin. */
 function program(): string {
   const script = join(import.meta.dirname, "../../scripts/kubernetes-api.mjs");
   return execFileSync(process.execPath, [script], { encoding: "utf8" }).trim();
 }
 
-/** A user of the API server, and what its token may do with the Lease objects of one namespace. */
+/** A user of the API server, and what its token allows with the Lease objects of one namespace. */
 interface Account {
   readonly token: string;
   readonly name: string;
@@ -45,7 +45,7 @@ interface KubernetesObject {
   };
 }
 
-/** What the Role of `deploy/kubernetes/leases.yaml` allows. */
+/** The verbs that the Role of `deploy/kubernetes/leases.yaml` allows. */
 const verbs = ["get", "list", "create", "patch", "delete"];
 /** A person, who puts objects back by hand. */
 const operator = { token: "operator-token", name: "operator", verbs: ["get", "update"] };
@@ -66,7 +66,7 @@ export class Kubernetes {
     this.port = port;
     this.#options = options;
     const { folder } = this.process;
-    // Of two hours ago, like those of a cluster: holders whose clocks are behind accept them.
+    // The certificates are two hours old, like those of a cluster, so that holders whose clocks are behind accept them.
     const earlier = clocksMissing === undefined ? new WallClock(-7200, folder).environment : {};
     this.certificates = makeCertificates(folder, earlier);
     const { place: namespace } = this;
@@ -74,7 +74,7 @@ export class Kubernetes {
     this.allow(this.#accounts);
   }
 
-  /** `options`: of the server, such as `--max-requests-inflight=2`. */
+  /** `options`: for the server, such as `--max-requests-inflight=2`. */
   static async start(options: readonly string[] = []): Promise<Kubernetes> {
     const etcd = await Etcd.start();
     const server = new Kubernetes(etcd, await freePort(), options);
@@ -91,7 +91,7 @@ export class Kubernetes {
     return this.#accounts[0]?.token ?? "";
   }
 
-  /** Replaces the users; the files of logins name the first one. */
+  /** Replaces the users. The files for logins then have the token of the first one. */
   allow(accounts: readonly Account[]): void {
     this.#accounts = accounts;
     const { folder } = this.process;
@@ -103,12 +103,12 @@ export class Kubernetes {
     writeFileSync(join(pod, "namespace"), this.place);
   }
 
-  /** The token of the first user from now on; the one before is refused. */
+  /** Sets the token of the first user from now on. The old token is refused. */
   rotate(token: string): void {
     this.allow(this.#accounts.map((account, i) => (i === 0 ? { ...account, token } : account)));
   }
 
-  /** A kubeconfig of the first user, or of another `user`; by the server's own port or by that of a proxy. */
+  /** A kubeconfig of the first user, or of another `user`, with the server's own port or that of a proxy. */
   kubeconfig(port: number = this.port, user: object = { tokenFile: join(this.process.folder, "pod/token") }): string {
     const cluster = { server: `https://127.0.0.1:${port}`, "certificate-authority": this.certificates.authority };
     const config = {
@@ -126,7 +126,7 @@ export class Kubernetes {
     return file;
   }
 
-  /** What stands in the environment of a pod, and its URL. */
+  /** The environment of a pod, and the URL for it. */
   get pod(): { readonly url: string; readonly environment: Readonly<Record<string, string>> } {
     return {
       url: `kubernetes:?serviceAccount=${encodeURIComponent(join(this.process.folder, "pod"))}`,
@@ -134,7 +134,7 @@ export class Kubernetes {
     };
   }
 
-  /** The URL, also by the port of a proxy, or of another user. */
+  /** The URL, also with the port of a proxy, or for another user. */
   url(port?: number, user?: object): string {
     return `kubernetes:?kubeconfig=${encodeURIComponent(this.kubeconfig(port, user))}`;
   }
@@ -153,12 +153,12 @@ export class Kubernetes {
     await this.process.start(program(), options, async () => (await this.#status("?limit=1")) === 200);
   }
 
-  /** Another user than the first one. */
+  /** Adds another user. */
   add(token: string, name: string, verbs: readonly string[]): void {
     this.allow([...this.#accounts, { token, name, namespace: this.place, verbs }]);
   }
 
-  /** What `kubectl` prints as the first user. */
+  /** Runs `kubectl` as the first user, and returns its output. */
   kubectl(...args: readonly string[]): string {
     return this.#kubectlWith(this.kubeconfig(), args);
   }
@@ -171,12 +171,12 @@ export class Kubernetes {
     return JSON.parse(this.kubectl("get", "lease", name, "--output=json")) as KubernetesObject;
   }
 
-  /** Puts an object in the place of the one with its name, as a person does it. */
+  /** Puts an object in place of the one with its name, as a person does it. */
   putBack(object: KubernetesObject): void {
     object.metadata.resourceVersion = this.object(object.metadata.name).metadata.resourceVersion;
     const file = join(this.process.folder, "copy.json");
     writeFileSync(file, JSON.stringify(object));
-    // The server publishes no schema to check it by.
+    // The server publishes no schema against which to check the object.
     const asOperator = this.kubeconfig(this.port, { token: operator.token });
     this.#kubectlWith(asOperator, ["replace", "--validate=false", `--filename=${file}`]);
   }

@@ -3,7 +3,7 @@ import { loadSqlite } from "../../src/registries/sqlite/driver.ts";
 import { sqliteRegistry } from "../../src/registries/sqlite/registry.ts";
 
 /**
- * A registry file in which the first so many worker IDs of a namespace are held, of 5,000 hosts, as claims would leave it: claims would take
+ * Fills a registry file. The first so many worker IDs of a namespace are held by 5,000 hosts then, as after claims, which would take
  * hours.
  */
 export async function fillPool(

@@ -2,21 +2,21 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 /**
- * Stands between a client and a server on this machine. It keeps one write on its way until it is told to let it arrive: even if its sender
- * has long given up, and over a connection of its own where the server has started again since. Or it keeps the answer to one, and breaks the
- * connection then.
+ * Stands between a client and a server on this machine. It keeps one write on its way until the test lets the write arrive. The write
+ * arrives even if its sender has given up long before, and over a new connection if the server has started again meanwhile. Or it keeps
+ * the answer to one write, and then breaks the connection.
  */
 export class LateProxy {
   readonly #server: Server;
   readonly #target: number;
-  /** What a write is known by. */
+  /** Recognizes a write. */
   readonly #mark: RegExp;
   readonly #clients = new Set<Socket>();
-  /** What is on its way, in order. */
+  /** The bytes on their way, in order. */
   readonly #kept: (() => void)[] = [];
-  /** What it keeps next. */
+  /** What the proxy keeps next. */
   #armed: "write" | "answer" | undefined;
-  /** The client that waits for an answer which is kept. */
+  /** The client that waits for the kept answer. */
   #unheard: Socket | undefined;
   #onKept = (): void => undefined;
 
@@ -27,7 +27,7 @@ export class LateProxy {
     server.on("connection", (client) => this.#accept(client));
   }
 
-  /** @param target port of the server. @param mark what every write has, and no read. */
+  /** @param target port of the server. @param mark matches every write, and no read. */
   static async start(target: number, mark: RegExp): Promise<LateProxy> {
     const server = createServer();
     server.listen(0, "127.0.0.1");
@@ -39,23 +39,23 @@ export class LateProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Keeps the next write, and all that its connection sends behind it. Resolves when it is on its way. */
+  /** Keeps the next write, and all later bytes of its connection. Resolves when the write is on its way. */
   keepNext(): Promise<void> {
     return this.#arm("write");
   }
 
-  /** Keeps the answer to the next write, and all that comes behind it. Resolves when its first bytes come. */
+  /** Keeps the answer to the next write, and all bytes after it. Resolves when its first bytes come. */
   keepAnswer(): Promise<void> {
     return this.#arm("answer");
   }
 
-  /** Breaks the connection of the answer that is kept. */
+  /** Breaks the connection of the kept answer. */
   lose(): void {
     this.#unheard?.resetAndDestroy();
     this.#unheard = undefined;
   }
 
-  /** Lets arrive what was kept. */
+  /** Lets the kept bytes arrive. */
   arrive(): void {
     this.#armed = undefined;
     for (const send of this.#kept.splice(0)) send();
@@ -103,7 +103,7 @@ export class LateProxy {
     });
   }
 
-  /** Passes on what the server says, also that it has gone, unless something is on its way to it. */
+  /** Passes on the server's answers, and the end of its connection, unless a write is on its way to the server. */
   #answer(wire: { readonly client: Socket; readonly server: Socket; readonly isKept: boolean }): void {
     const { client, server } = wire;
     server.setNoDelay();

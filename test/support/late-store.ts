@@ -5,34 +5,34 @@ import type { PutBack } from "./older-copy.ts";
 import { patience } from "./patience.ts";
 import { openSql } from "./sql.ts";
 
-/** A server between which and a client a check stands. */
+/** A server, with a test between it and a client. */
 interface ReachedServer {
   /** Its registry URL, with a port. */
   readonly url: string;
-  /** What a write of a record is known by. */
+  /** Recognizes a write of a record. */
   readonly mark: RegExp;
   /** Opens a client at this URL. */
   open(url: string): Promise<Registry>;
 }
 
-/** The same, which is put back to an older copy of itself. */
+/** The same server, which can be put back to an older copy of itself. */
 interface LateServer extends ReachedServer {
   copy(): Promise<() => Promise<unknown>>;
 }
 
-/** For the checks of late writes. */
+/** A store for the checks of late writes. */
 export async function lateStore({ copy, ...server }: LateServer): Promise<LateStore> {
   const { proxy, registry } = await reach(server);
   return { registry, keepNext: () => proxy.keepNext(), copy, arrive: () => proxy.arrive() };
 }
 
-/** For the checks of lost answers. */
+/** A store for the checks of lost answers. */
 export async function lossyStore(server: ReachedServer): Promise<LossyStore> {
   const { proxy, registry } = await reach(server);
   return { registry, keepAnswer: () => proxy.keepAnswer(), lose: () => proxy.lose() };
 }
 
-/** A client, and the proxy on its way, which ends with it. */
+/** A client, and the proxy on its way, which ends with the client. */
 async function reach({ url, mark, open }: ReachedServer): Promise<{ proxy: LateProxy; registry: Registry }> {
   const [, port = ""] = /:(\d+)(?!.*:\d)/.exec(url) ?? [];
   const proxy = await LateProxy.start(Number(port), mark);
@@ -48,7 +48,7 @@ interface Database {
   url(): string;
 }
 
-/** The tables of a namespace. */
+/** A database as a server, with the tables of a namespace. */
 function reachedSql(server: Database, namespace: string): ReachedServer {
   return {
     url: server.url(),
@@ -57,7 +57,7 @@ function reachedSql(server: Database, namespace: string): ReachedServer {
   };
 }
 
-/** A database, whose tables of the namespace `copyOf` copies. */
+/** A database for the checks of late writes. `copyOf` copies the tables of the namespace. */
 export function lateSql<Server extends Database>(
   server: Server,
   namespace: string,
@@ -66,7 +66,7 @@ export function lateSql<Server extends Database>(
   return lateStore({ ...reachedSql(server, namespace), copy: () => copyOf(server, namespace) });
 }
 
-/** A database, whose answers can be lost. */
+/** A database for the checks of lost answers. */
 export function lossySql(server: Database, namespace: string): Promise<LossyStore> {
   return lossyStore(reachedSql(server, namespace));
 }

@@ -1,4 +1,4 @@
-// A thread that leases a worker ID for others to share, and does nothing more with it.
+// A thread that leases a worker ID which others share, and does nothing more with it.
 import { parentPort, workerData } from "node:worker_threads";
 import { snowlease } from "../../dist/index.js";
 

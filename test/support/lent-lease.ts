@@ -3,7 +3,7 @@ import type { LeaseOptions } from "../../src/lease/lease.ts";
 import { epoch } from "../simulation/world.ts";
 import { defaults } from "./generator.ts";
 
-/** Ticks of 100 ms with 128 sequences, so that few IDs fill one. */
+/** Ticks of 100 ms with 128 sequences, so that few IDs fill one tick. */
 export const layout = new Layout({
   fields: [
     { name: "timestamp", bits: 30 },

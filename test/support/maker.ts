@@ -29,7 +29,7 @@ export class Maker {
     this.#ended = this.#run();
   }
 
-  /** Waits until it has made more IDs than this. */
+  /** Waits until it has made more than so many IDs. */
   async made(count: number): Promise<void> {
     await eventually(
       async () => this.ids.length,
@@ -37,7 +37,7 @@ export class Maker {
     );
   }
 
-  /** Ends the making; what was leased stays leased. */
+  /** Stops making IDs. The lease stays. */
   async stop(): Promise<void> {
     this.#running = false;
     await this.#ended;

@@ -6,7 +6,7 @@ import mysql from "mysql2/promise";
 import { atTheEnd } from "./at-the-end.ts";
 import { isProgram, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 
-/** Why there is no MariaDB to start, or undefined. */
+/** Why there is no MariaDB to start; undefined if there is one. */
 export const mariadbMissing: string | undefined = whyMissing(
   "MariaDB",
   () => isProgram("mariadbd"),
@@ -16,15 +16,18 @@ export const mariadbMissing: string | undefined = whyMissing(
 /** A server that speaks MariaDB's protocol. */
 export interface Flavor {
   readonly name: string;
-  /** What starts it, and arguments that always come first. */
+  /** The command that starts the server, with arguments that always come first. */
   readonly command: readonly string[];
-  /** A statement that it refuses as long as it does not work, where that is not any one. */
+  /** A statement that the server refuses until it works. Default: any statement. */
   readonly first?: string;
   /** Makes a data folder. */
   install(data: string): void;
 }
 
-/** How a data folder is made: of servers that share a folder for temporary files, one that starts deletes what the others have there. */
+/**
+ * Options for making a data folder. If servers share a folder for temporary files, one that starts deletes the files of the others, so
+ * each gets its own.
+ */
 export function installing(data: string): ExecFileSyncOptions {
   return { stdio: "pipe", env: { ...process.env, TMPDIR: dirname(data) } };
 }
@@ -44,7 +47,7 @@ atTheEnd(() => {
   for (const data of templates.values()) rmSync(dirname(data), { recursive: true, force: true });
 });
 
-/** A data folder that was made once. */
+/** A data folder to copy. It is made once. */
 function templateFolder(flavor: Flavor): string {
   let data = templates.get(flavor);
   if (data === undefined) {
@@ -55,7 +58,7 @@ function templateFolder(flavor: Flavor): string {
   return data;
 }
 
-/** A MariaDB, or a MySQL, of the test's own. */
+/** A MariaDB or MySQL server of the test's own. */
 export class MariadbServer {
   readonly process: ServerProcess;
   readonly port: number;
@@ -70,7 +73,7 @@ export class MariadbServer {
   }
 
   /**
-   * Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk.
+   * Starts a server on a free port, with an empty database `snowlease`. Everything that it acknowledges is on disk.
    * @param once arguments of this start alone.
    */
   static async start(
@@ -93,11 +96,11 @@ export class MariadbServer {
     return join(this.process.folder, "data");
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts the server again, with the data that it had saved. */
   async start(more: readonly string[] = []): Promise<void> {
     const [command = "", ...first] = this.#flavor.command;
     const socket = join(this.process.folder, "s.sock");
-    // MySQL does not start over what one that was killed has left.
+    // MySQL does not start if a killed server has left these files.
     for (const left of [socket, `${socket}.lock`]) rmSync(left, { force: true });
     const args = [
       ...first,
@@ -123,7 +126,7 @@ export class MariadbServer {
     return `mysql://root@127.0.0.1:${this.port}/snowlease${query}`;
   }
 
-  /** One statement by a client of the test's own. */
+  /** Runs one statement by a client of the test's own. */
   async query(sql: string, database = "snowlease"): Promise<Record<string, unknown>[]> {
     const connection = await mysql.createConnection({ host: "127.0.0.1", port: this.port, user: "root", database });
     connection.on("error", () => undefined);

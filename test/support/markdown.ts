@@ -8,14 +8,14 @@ export interface Block {
   /** `docs/http.md:30` */
   readonly where: string;
   readonly language: string;
-  /** What stands behind the language: `with=daemon` or `exact`. */
+  /** The words after the language: `with=daemon` or `exact`. */
   readonly info: ReadonlyMap<string, string>;
   readonly text: string;
 }
 
 /** A page of Markdown. */
 export interface Page {
-  /** From the root of the project. */
+  /** The path from the root of the project. */
   readonly path: string;
   readonly text: string;
   readonly blocks: readonly Block[];
@@ -51,7 +51,7 @@ function blocksOf(path: string, text: string): readonly Block[] {
   return found;
 }
 
-/** The page without its blocks and inline code, in which nothing is a link. */
+/** The page without its blocks and inline code, which contain no links. */
 export function prose({ text }: Pick<Page, "text">): string {
   return text.replace(/^```[\s\S]*?^```$/gm, "").replace(/`[^`\n]*`/g, "`code`");
 }
@@ -61,7 +61,7 @@ export function linksOf(page: Pick<Page, "text">): readonly string[] {
   return Array.from(prose(page).matchAll(/\]\(([^)\s]+)\)/g), ([, target = ""]) => target);
 }
 
-/** What a link may name behind `#`: the headings, as GitHub writes them, and what has an `id`. */
+/** What a link may name after `#`: the headings, as GitHub writes them, and elements with an `id`. */
 export function anchorsOf({ text }: Pick<Page, "text">): readonly string[] {
   const bare = text.replace(/^```[\s\S]*?^```$/gm, "");
   const headings = Array.from(bare.matchAll(/^#{1,6} (.+)$/gm), ([, heading = ""]) =>

@@ -11,7 +11,7 @@ import type { Program } from "./store-server.ts";
 const run = promisify(execFile);
 const source = fileURLToPath(new URL("mongo", import.meta.url));
 
-/** A server that speaks MongoDB's protocol, and keeps all in memory: MongoDB itself is in no package index. */
+/** A server that speaks MongoDB's protocol, and keeps all data in memory. MongoDB itself is in no package index. */
 export class MongoServer {
   readonly process: ServerProcess = new ServerProcess("mongo");
   readonly port: number;

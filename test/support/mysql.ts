@@ -3,12 +3,12 @@ import { existsSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Flavor, installing, MariadbServer } from "./mariadb.ts";
 
-/** Where Debian's package `mysql-server-core` was unpacked to, beside a system that has another or none. */
+/** The folder to which Debian's package `mysql-server-core` was unpacked, on a system that has another version or none. */
 const home = process.env["MYSQL9_HOME"];
 
 const command = home === undefined ? ["mysqld"] : unpacked(home);
 
-/** A program that was unpacked brings its own libraries, and the loader that goes with them. */
+/** The loader and the library folders of an unpacked program. It brings its own libraries, and the loader for them. */
 function unpacked(root: string): string[] {
   const libraries = join(root, "usr/lib/x86_64-linux-gnu");
   const loader = [join(libraries, "ld-linux-x86-64.so.2"), "--library-path", libraries];
@@ -21,7 +21,7 @@ function versionOf([program = "", ...args]: readonly string[]): string {
 
 const version = versionOf(command);
 
-/** Why there is no MySQL to start, or undefined. It is in no stable release of Debian: under CI, too, it may be missing. */
+/** Why there is no MySQL to start; undefined if there is one. No stable release of Debian has it, so it may be missing under CI, too. */
 export const mysqlMissing: string | undefined =
   process.platform === "linux" && /Ver \d/.test(version) && !/mariadb/i.test(version)
     ? undefined
@@ -37,7 +37,7 @@ const flavor: Flavor = {
     "--secure-file-priv=NULL",
   ],
   install(data) {
-    // No host's name is looked up: nobody is `localhost`.
+    // The server looks up no host names, so no client is `localhost`.
     const init = join(dirname(data), "init.sql");
     writeFileSync(init, "CREATE USER root@127.0.0.1;\nGRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n");
     const [program = "", ...args] = this.command;
@@ -46,10 +46,10 @@ const flavor: Flavor = {
   },
 };
 
-/** Where its plugins are, for one that was unpacked. */
+/** The folder of the plugins, for an unpacked server. */
 export const pluginOptions: readonly string[] = home === undefined ? [] : [`--plugin-dir=${home}/usr/lib/mysql/plugin`];
 
-/** Starts one on a free port, with an empty database `snowlease`. Everything it acknowledges is on disk. */
+/** Starts a server on a free port, with an empty database `snowlease`. Everything that it acknowledges is on disk. */
 export function startMysql(options: readonly string[] = []): Promise<MariadbServer> {
   const own = ["--mysqlx=OFF", "--innodb-redo-log-capacity=16M", ...options];
   return MariadbServer.start(own, flavor);

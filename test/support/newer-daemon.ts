@@ -12,7 +12,7 @@ import { text } from "node:stream/consumers";
 /** Fields that no version has. */
 const unknownFields = { zoneOfRack: "b", receiptOfLease: { era: 1, parts: [{ id: "a" }] }, "": null };
 
-/** What a newer version sends: unknown fields in each object, whatever that is in. */
+/** A value as a newer version sends it, with unknown fields in each object inside it. */
 function grown(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(grown);
   if (typeof value !== "object" || value === null) return value;
@@ -52,7 +52,7 @@ function withoutFraming(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   return rest;
 }
 
-/** A proxy that makes a daemon and its client each seem newer to the other: it adds fields and headers to requests and answers. */
+/** A proxy that makes a daemon and its client each seem newer to the other. It adds fields and headers to requests and answers. */
 export async function startNewerDaemon(url: string): Promise<{ readonly url: string; close(): void }> {
   const target = new URL(url);
   const server = createServer((request, response) => {

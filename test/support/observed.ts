@@ -4,26 +4,26 @@ import { observe, type Observed } from "../../src/http/monitoring/observe.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import { type FakeClock, fakeClock, memoryRegistry } from "../../src/testing.ts";
 
-/** The HTTP API over a registry that is watched, under a clock that stands still. */
+/** The HTTP API over a watched registry, with a clock that stands still. */
 export interface ObservedApi extends Observed<Registry> {
   readonly clock: FakeClock;
-  /** The registry behind the one that is watched. */
+  /** The registry behind the watched one. */
   readonly memory: Registry;
   /** Fields and message of each line of the log. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
   send(method: string, path: string, body?: object, headers?: Record<string, string>): Promise<Response>;
-  /** The figures after the second for which the registry is not asked again. */
+  /** The figures after the second in which the registry is not asked again. */
   figures(): Promise<string>;
 }
 
 interface ObservedOptions {
-  /** Puts something between the registry and who watches it. */
+  /** Changes the registry below the code that watches it. */
   readonly change?: (registry: Registry, clock: FakeClock) => Registry;
-  /** Default: the usual ones, and no heartbeat while a test lasts. */
+  /** Default: the usual limits, and no heartbeat during a test. */
   readonly streamLimits?: Partial<StreamLimits>;
 }
 
-/** Longer than any test, ms: a heartbeat is an event that comes by the machine's clock. */
+/** Longer than any test, ms. A heartbeat is an event that depends on the machine's clock. */
 export const noHeartbeat = 3_600_000;
 
 export function makeObserved({

@@ -8,7 +8,7 @@ const execute = promisify(execFile);
 /** Puts an older copy of a namespace's tables back in their place, as an operator does it in this kind of database. */
 export type PutBack = () => Promise<void>;
 
-/** How often a restore is repeated at most. */
+/** The most times that a restore is repeated. */
 const mostTries = 10;
 
 /** The tables of a namespace. */
@@ -16,8 +16,8 @@ export const namesOf = (namespace: string): readonly string[] =>
   ["assign", "window", "history", "meta"].map((name) => `workerid_${name}_${namespace}`);
 
 /**
- * Dumps the tables. With that dump, `pg_restore` drops what is there, makes the tables anew and fills one after the other; all of it at once
- * with `--single-transaction`.
+ * Dumps the tables. With that dump, `pg_restore` drops the present tables, makes them anew and fills one after the other. With
+ * `--single-transaction` it does all of it at once.
  */
 export async function dumpOfPostgres(
   server: Pick<DatabaseServer, "process" | "url">,
@@ -30,7 +30,8 @@ export async function dumpOfPostgres(
   };
   await run("pg_dump", "--format=custom", `--file=${file}`, ...namesOf(namespace).map((name) => `--table=${name}`));
   return async () => {
-    // Holders write meanwhile, also between the rows and the index that is made behind them: it then fails, and an operator repeats it.
+    // Holders write meanwhile, also after the rows are there and before the index is made. Then the restore fails, and an operator
+    // repeats it.
     for (let tries = 0; ; tries++) {
       try {
         return await run("pg_restore", "--clean", "--if-exists", ...more, file);
@@ -41,7 +42,7 @@ export async function dumpOfPostgres(
   };
 }
 
-/** Copies the tables. Like a dump of `mysqldump`, the copy drops what is there, makes the tables anew and fills one after the other. */
+/** Copies the tables. Like a dump of `mysqldump`, the copy drops the present tables, makes them anew and fills one after the other. */
 export async function copyOfMysql(server: DatabaseServer, namespace: string): Promise<PutBack> {
   for (const name of namesOf(namespace)) {
     await server.query(`CREATE TABLE saved_${name} LIKE ${name}`);
@@ -56,7 +57,7 @@ export async function copyOfMysql(server: DatabaseServer, namespace: string): Pr
   };
 }
 
-/** Copies the rows; another kind of database than the two above. */
+/** Copies the rows, for another kind of database than the two above. */
 export async function rowsOf(server: DatabaseServer, namespace: string): Promise<PutBack> {
   for (const name of namesOf(namespace)) {
     await server.query(`CREATE TABLE saved_${name} AS (SELECT * FROM ${name}) WITH DATA`);

@@ -14,7 +14,7 @@ import { ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 const jar = "/usr/share/java/hsqldb.jar";
 const folder = join(import.meta.dirname, "oracle");
 
-/** The driver's place is taken by one that talks to the stand-in. For a test file that runs against that alone. */
+/** Replaces the driver by one that talks to the stand-in, for a test file that runs against the stand-in alone. */
 export function driveStandIn(): { mockRestore(): void } {
   return vi.spyOn(oracle, "load").mockResolvedValue(driver);
 }
@@ -24,7 +24,7 @@ export const standInEnvironment: Readonly<Record<string, string>> = {
   NODE_OPTIONS: `--import=${pathToFileURL(join(folder, "instead.mjs")).href}`,
 };
 
-/** Why there is no stand-in for Oracle to start, or undefined. */
+/** Why there is no stand-in for Oracle to start; undefined if there is one. */
 export const standInMissing: string | undefined = whyMissing(
   "HSQLDB",
   () => existsSync(jar),
@@ -36,7 +36,7 @@ afterAll(() => {
   if (classes !== undefined) rmSync(classes, { recursive: true, force: true });
 });
 
-/** The bridge as Java runs it: compiled once, by the compiler that a JRE of Debian brings. */
+/** The folder of the compiled bridge. It is compiled once, by the compiler that a JRE of Debian brings. */
 function bridgeFolder(): string {
   if (classes !== undefined) return classes;
   const target = mkdtempSync(join(tmpdir(), "snowlease-bridge-"));
@@ -60,7 +60,7 @@ async function queryOn(
   return rows.map((row) => Object.fromEntries(row.map((cell, i) => [names[i] ?? "", cell])));
 }
 
-/** As one of the databases that a test runs on. */
+/** The stand-in as one of the databases that a test runs on. */
 export const oracleStandIn = {
   name: "a stand-in for Oracle",
   missing: standInMissing,
@@ -68,8 +68,8 @@ export const oracleStandIn = {
 } as const;
 
 /**
- * No Oracle can be started here. In its place stands a database that takes its syntax (HSQLDB), behind a bridge: the statements
- * are Oracle's, run as they are, and everything but driver and server is the real thing.
+ * No Oracle can be started here. A database that takes its syntax (HSQLDB) replaces it, behind a bridge. The statements are Oracle's, and
+ * run unchanged. Only driver and server are not the real ones.
  */
 export class OracleStandIn implements DatabaseServer {
   readonly process: ServerProcess = new ServerProcess("oracle");
@@ -81,12 +81,12 @@ export class OracleStandIn implements DatabaseServer {
     this.#zone = zone;
   }
 
-  /** Starts one on a free port. Everything it acknowledges is on disk. `zone`: the time zone that it lives in. */
+  /** Starts a stand-in on a free port. Everything that it acknowledges is on disk. `zone`: its time zone. */
   static async start(zone = "Pacific/Chatham"): Promise<OracleStandIn> {
     return startOnFreePort((port) => new OracleStandIn(port, zone));
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts it again, with the data that it had saved. */
   async start(): Promise<void> {
     const url = `jdbc:hsqldb:file:${join(this.process.folder, "ids")};sql.syntax_ora=true;hsqldb.tx=mvcc;hsqldb.write_delay=false;hsqldb.lock_file=false`;
     const machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", `-Duser.timezone=${this.#zone}`];
@@ -102,7 +102,7 @@ export class OracleStandIn implements DatabaseServer {
     return `oracle://ids@127.0.0.1:${this.port}/ids${query}`;
   }
 
-  /** One statement by a client of the test's own. */
+  /** Runs one statement by a client of the test's own. */
   async query(text: string): Promise<Record<string, unknown>[]> {
     const connection = await driver.getConnection({
       connectString: `(HOST=127.0.0.1)(PORT=${this.port})(SERVICE_NAME=ids)`,
@@ -125,7 +125,7 @@ export class OracleStandIn implements DatabaseServer {
   }
 }
 
-/** A real server, at a registry URL. */
+/** A real Oracle server, at a registry URL. */
 export class RealOracle {
   readonly #url: string;
   readonly remove: () => Promise<void>;
@@ -139,7 +139,7 @@ export class RealOracle {
     return this.#url + query;
   }
 
-  /** One statement by a client of the test's own. */
+  /** Runs one statement by a client of the test's own. */
   async query(text: string): Promise<Record<string, unknown>[]> {
     const { default: real } = await import("oracledb");
     const address = parseAddress(this.#url);

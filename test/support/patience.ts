@@ -1,2 +1,2 @@
-/** How long what is asked for may take where a test is not about that, ms: a busy machine is no fault of what is tested. */
+/** How long a call may take in a test that is not about that, ms. A busy machine is no fault of the tested code. */
 export const patience = 600_000;

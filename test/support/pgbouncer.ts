@@ -6,10 +6,10 @@ import { freePort, isProgram, ServerProcess, whyMissing } from "./servers.ts";
 
 const command = "/usr/sbin/pgbouncer";
 
-/** Why there is no PgBouncer to start, or undefined. */
+/** Why there is no PgBouncer to start; undefined if there is one. */
 export const pgbouncerMissing: string | undefined = whyMissing("PgBouncer", () => isProgram(command), "pgbouncer");
 
-/** A PgBouncer of the test's own: each transaction runs on whichever of two connections to the server is free. */
+/** A PgBouncer of the test's own. Each transaction runs on the first free one of two connections to the server. */
 export class Pgbouncer {
   readonly #process = new ServerProcess("pgbouncer");
   readonly #port: number;
@@ -18,7 +18,7 @@ export class Pgbouncer {
     this.#port = port;
   }
 
-  /** Starts one before the PostgreSQL on a port. */
+  /** Starts a PgBouncer in front of the PostgreSQL on a port. */
   static async start(target: number): Promise<Pgbouncer> {
     const bouncer = new Pgbouncer(await freePort());
     const { folder } = bouncer.#process;
@@ -43,7 +43,7 @@ export class Pgbouncer {
     return join(this.#process.folder, "pgbouncer.ini");
   }
 
-  /** Starts it again. */
+  /** Starts the PgBouncer again. */
   async start(): Promise<void> {
     const answers = async (): Promise<boolean> => {
       const client = new pg.Client({ connectionString: this.url() });

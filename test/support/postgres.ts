@@ -8,7 +8,7 @@ import { atTheEnd } from "./at-the-end.ts";
 import { isAlive, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 
 const versions = "/usr/lib/postgresql";
-/** The folder of its programs. */
+/** The folder of PostgreSQL's programs. */
 export const postgresBin: string | undefined = existsSync(versions)
   ? readdirSync(versions)
       .toSorted((a, b) => Number(a) - Number(b))
@@ -16,14 +16,14 @@ export const postgresBin: string | undefined = existsSync(versions)
       .findLast((folder) => existsSync(join(folder, "initdb")))
   : undefined;
 
-/** Why there is no PostgreSQL to start, or undefined. */
+/** Why there is no PostgreSQL to start; undefined if there is one. */
 export const postgresMissing: string | undefined = whyMissing(
   "PostgreSQL",
   () => postgresBin !== undefined,
   "postgresql",
 );
 
-/** Whom it runs as: it refuses to be root. */
+/** The user that it runs as, since it refuses to run as root. */
 export const asPostgres = userInfo().uid === 0 && postgresMissing === undefined ? unprivileged("postgres") : undefined;
 const as = asPostgres?.prefix ?? [];
 
@@ -37,7 +37,7 @@ atTheEnd(() => {
   if (template !== undefined) rmSync(dirname(template), { recursive: true, force: true });
 });
 
-/** A data folder that was made once. */
+/** A data folder to copy. It is made once. */
 function templateFolder(): string {
   if (template !== undefined) return template;
   const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
@@ -64,7 +64,7 @@ export class PostgresServer {
     this.#settings = settings;
   }
 
-  /** Starts one on a free port. Everything it acknowledges is on disk. `from`: a data folder to copy. */
+  /** Starts a server on a free port. Everything that it acknowledges is on disk. `from`: a data folder to copy. */
   static async start(settings: Readonly<Record<string, string>> = {}, from?: string): Promise<PostgresServer> {
     return startOnFreePort((port) => {
       const server = new PostgresServer(port, settings);
@@ -74,7 +74,7 @@ export class PostgresServer {
     });
   }
 
-  /** Starts another one that follows it. */
+  /** Starts another server that follows this one. */
   async follower(): Promise<PostgresServer> {
     const folder = mkdtempSync(join(tmpdir(), "snowlease-postgres-"));
     own(folder);
@@ -105,7 +105,7 @@ export class PostgresServer {
     return join(this.process.folder, "data");
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts the server again, with the data that it had saved. */
   async start(): Promise<void> {
     const settings = {
       listen_addresses: "127.0.0.1",
@@ -113,7 +113,7 @@ export class PostgresServer {
       unix_socket_directories: "",
       fsync: "on",
       shared_buffers: "16MB",
-      // In the data folder, so that nothing stays when the server is killed.
+      // This memory is in the data folder, so that nothing stays when the server is killed.
       dynamic_shared_memory_type: "mmap",
       ...this.#settings,
     };
@@ -129,7 +129,7 @@ export class PostgresServer {
     return `postgres://postgres@127.0.0.1:${this.port}/postgres${query}`;
   }
 
-  /** One statement by a client of the test's own. */
+  /** Runs one statement by a client of the test's own. */
   async query(text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
     const client = new pg.Client({ connectionString: this.url() });
     client.on("error", () => undefined);
@@ -141,13 +141,13 @@ export class PostgresServer {
     }
   }
 
-  /** Ends all of it at once, as if its machine had stopped. */
+  /** Ends all of its processes at once, as if its machine had stopped. */
   async kill(): Promise<void> {
     this.process.signal("SIGSTOP");
     const children = this.process.children();
     await this.process.kill();
     for (const pid of children) kill(pid);
-    // Its memory is not free before the last of them is gone.
+    // The shared memory is free only after the last child has ended.
     while (children.some(isAlive)) await sleep(5);
   }
 
@@ -156,7 +156,7 @@ export class PostgresServer {
     if (existsSync(pidFile)) {
       const [, segment] = /^ *\d+ +(\d+) *$/m.exec(readFileSync(pidFile, "latin1")) ?? [];
       await this.kill().catch(() => undefined);
-      // The kernel keeps it, else, until the machine is started again.
+      // Otherwise, the kernel keeps the shared memory until the machine starts again.
       if (segment !== undefined) spawnSync("ipcrm", ["-m", segment]);
     }
     await this.process.remove();
@@ -167,6 +167,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It followed by itself.
+    // The process has ended by itself.
   }
 }

@@ -9,8 +9,8 @@ import { type Maker, startMaker } from "./maker.ts";
 export interface CopiedStore {
   readonly url: string;
   /**
-   * While it is put back, the store is away. Holders that ask again may be heard before the newcomer then, so that it waits for the end of the
-   * quarantine: it gets a worker ID of its own, since it would compete with them for theirs.
+   * While it is put back, the store is away. Then holders that ask again may be heard before the newcomer, so that the newcomer waits for
+   * the end of the quarantine. It gets a worker ID of its own, since it would compete with the holders for theirs.
    */
   readonly isAway?: boolean;
   copy(): Promise<void>;
@@ -21,7 +21,7 @@ const layout = Layout.parse("westid");
 /** A quarantine lasts 3.4 s, and holders renew every second. */
 const limits = { maxWindow: 3000, maxClockSkew: 200 };
 
-/** What a lease has said. */
+/** The events of a lease. */
 interface Heard {
   readonly quarantinedAt: number[];
   readonly lost: (LeaseEvents["lost"] & { readonly at: number })[];
@@ -29,8 +29,8 @@ interface Heard {
 }
 
 /**
- * Puts a store back while three holders live: one from before the copy, one that the copy does not know, and one that claims from the copy
- * before any other holder has spoken to it. Compares all IDs.
+ * Puts a store back while three holders live: one from before the copy, one that the copy does not know, and one that claims from the
+ * copy before any other holder has sent it a request. Compares all IDs.
  */
 export async function expectFoundOut(
   { url, isAway = false, copy, putBack }: CopiedStore,
@@ -40,7 +40,7 @@ export async function expectFoundOut(
   onTestFinished(() => registry.close());
   await registry.init({ namespace, layout: layout.fingerprint, ...limits, new: true });
   const options = { registry: url, namespace, layout: "westid", window: 3000, onLost: "stop", pool: "0-2" } as const;
-  // Each has a number of its own: where the copy takes longer than a window, the first one is free meanwhile.
+  // Each holder has its own worker ID. Otherwise, if the copy takes longer than a window, the first worker ID is free meanwhile.
   const older = await startMaker({ ...options, pool: "0-0", claimTimeout: 0 });
   await copy();
   const forgotten = await startMaker({ ...options, pool: "1-1", claimTimeout: 0 });
@@ -56,7 +56,7 @@ export async function expectFoundOut(
   );
   const [loss] = ofForgotten.lost;
   expect(loss).toMatchObject({ reason: "forgotten", workerId: 1 });
-  // The holder from before the copy goes on after the quarantine.
+  // The holder from before the copy continues after the quarantine.
   const [begun = 0] = ofOlder.quarantinedAt;
   await eventually(
     async () => ofOlder.renewedAt,
@@ -70,7 +70,7 @@ export async function expectFoundOut(
   const makers = [older, forgotten, later, newest];
   await Promise.all(makers.map((maker) => maker.stop()));
   const twice = duplicatesOf(makers);
-  // Only the holder that the store forgot made IDs that another one made, and only until its next answered renewal.
+  // Only the holder that the store forgot made IDs that another holder made, too, and only until its next answered renewal.
   const last = Math.max(0, ...twice.map((id) => layout.decompose(id).timestamp));
   expect(last).toBeLessThanOrEqual(loss?.at ?? 0);
   if (isAway) expect(twice).toEqual([]);
@@ -96,18 +96,16 @@ function duplicatesOf(makers: readonly Maker[]): readonly bigint[] {
   );
 }
 
-/** A store whose data an operator can take away while holders live. */
+/** A store whose data an operator can remove while holders live. */
 export interface EmptiedStore {
   readonly url: string;
-  /** Takes all of the namespace away, and leaves a store in which it can be made anew. */
+  /** Removes all data of the namespace, and leaves a store in which the namespace can be made again. */
   empty(): Promise<void>;
-  /** Where no claim makes a namespace: `init`. */
+  /** Whether the namespace needs `init`, since no claim makes it. */
   readonly needsInit?: boolean;
 }
 
-/**
- * Empties a store under a live holder. A newcomer comes once the holder has shown its receipt to the empty store. Compares all IDs.
- */
+/** Empties a store under a live holder. A newcomer claims after the holder has shown its receipt to the empty store. Compares all IDs. */
 export async function expectRemembered(
   { url, empty, needsInit = false }: EmptiedStore,
   namespace = "default",

@@ -4,7 +4,10 @@ import { mkdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** Whether Python is there, in this version or a newer one, with these modules. Where it may be left out it is said aloud, and never under CI. */
+/**
+ * Whether Python is installed in this version or a newer one, with these modules. If it may be missing, a warning says so. Under CI it
+ * must not be missing.
+ */
 export function hasPython(minor: number, modules: readonly string[] = ["ensurepip", "venv"]): boolean {
   const check = `import ${["sys", ...modules].join(", ")}; sys.exit(sys.version_info < (3, ${minor}))`;
   const isThere = spawnSync("python3", ["-c", check], { stdio: "ignore" }).status === 0;
@@ -14,12 +17,12 @@ export function hasPython(minor: number, modules: readonly string[] = ["ensurepi
   return isThere;
 }
 
-/** The folder with the programs of these packages, `python3` among them; pip installs them once, into ~/.cache/snowlease. */
+/** The folder with the programs of these packages, including `python3`. pip installs them once, into ~/.cache/snowlease. */
 export function pythonPackages(...requirements: readonly string[]): string {
   const name = createHash("sha256").update(requirements.join("\n")).digest("hex").slice(0, 16);
   const folder = join(homedir(), ".cache/snowlease/python", name);
   mkdirSync(folder, { recursive: true });
-  // Several test processes may come here at the same time.
+  // Several test processes may install at the same time.
   const install = `test -e ready || { python3 -m venv --clear venv && venv/bin/pip install -q "$@" && touch ready; }`;
   const args = ["lock", "sh", "-c", install, "sh", ...requirements];
   const { status, stderr } = spawnSync("flock", args, { cwd: folder, encoding: "utf8" });

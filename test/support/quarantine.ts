@@ -5,8 +5,8 @@ import type { Registry } from "../../src/rule/registry.ts";
 import { readReceipt } from "../../src/rule/receipt.ts";
 
 /**
- * Begins a quarantine: a holder has the receipt of a renewal that this registry does not know, as it is after an older copy of a store was
- * put back. `now`: the holder's clock, Unix ms.
+ * Begins a quarantine. A holder has the receipt of a renewal that this registry does not know, as after an older copy of a store was put
+ * back. `now`: the holder's clock, Unix ms.
  */
 export async function beginQuarantine(
   registry: Registry,
@@ -20,7 +20,7 @@ export async function beginQuarantine(
   if (grant.outcome !== "granted" || grant.receipt === undefined) throw new Error(`No grant: ${JSON.stringify(grant)}`);
   const { workerId, fence, receipt } = grant;
   const parts = receipt.split(".");
-  // The number of renewals.
+  // The field with the number of renewals.
   parts[6] = String(Number(parts[6]) + 1);
   const newer = parts.join(".");
   expect(readReceipt(newer)?.renewals).toBe((readReceipt(receipt)?.renewals ?? 0) + 1);

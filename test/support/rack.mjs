@@ -1,6 +1,6 @@
-// Some hosts of a fleet, in one process that a test can kill. Each makes IDs with the last bits of its address, which nobody leases to
-// it, until it is told to move: from then on with a lease. Every ID is in a file before the next handful is made: one for those
-// that were made the old way, one for the others.
+// Some hosts of a fleet, in one process that a test can kill. Each makes IDs with the last bits of its address, without a lease, until
+// the test moves it. From then on it has a lease. It writes every ID to a file before it makes the next handful: one file for the IDs
+// without a lease, one for the others.
 import { openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { layouts, snowlease } from "../../dist/index.js";
@@ -8,9 +8,9 @@ import { layouts, snowlease } from "../../dist/index.js";
 const [, , optionsText, folder] = process.argv;
 const options = JSON.parse(optionsText);
 const layout = layouts.westid;
-/** IDs of a tick. */
+/** The IDs of a tick. */
 const handful = 3;
-/** How long it makes IDs in both ways, ms: less than any window of an owner takes to open. */
+/** How long a host makes IDs in both ways, ms. It is less than the time until an owner's window opens. */
 const overlap = 500;
 const hosts = new Map();
 
@@ -18,7 +18,7 @@ class OldWay {
   #workerId;
   #file;
   #tick = 0;
-  /** After this it makes no more, Unix ms. */
+  /** The end of the old way, Unix ms. */
   endsAt = Infinity;
 
   constructor({ name, workerId }) {
@@ -57,7 +57,7 @@ class Leased {
     try {
       for (let i = 0; i < handful; i++) ids.push(this.#ids.next());
     } catch {
-      // Its window has yet to open, or to be renewed.
+      // The window is not open yet, or has to be renewed.
     }
     if (ids.length > 0) writeSync(this.#file, `${ids.join("\n")}\n`);
     this.made += ids.length;
@@ -68,7 +68,7 @@ class Leased {
   }
 }
 
-/** The worker ID that it gets. Where the machine is too busy to tell two clocks from one, it tries again. */
+/** Leases the host's worker ID. Tries again if the machine is too busy to compare two clocks. */
 async function lease(host) {
   for (;;) {
     try {
@@ -83,7 +83,7 @@ const commands = {
   async add({ host, moved }) {
     hosts.set(host.name, moved ? await lease(host) : new OldWay(host));
   },
-  /** The old way goes on for a while beside the lease, as where somebody stops a program too late. */
+  /** The old way goes on for a while beside the lease, as if an operator stops a program too late. */
   async move({ host }) {
     const old = hosts.get(host.name);
     old.endsAt = Date.now() + overlap;

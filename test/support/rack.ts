@@ -21,14 +21,14 @@ export class Rack {
   #child: ChildProcess | undefined;
   #asked = 0;
 
-  /** `options`: those of `snowlease()` for a host that has moved. `folder`: where its IDs go. */
+  /** `options`: those of `snowlease()` for a host that has moved. `folder`: where its IDs are written. */
   constructor(hosts: readonly FleetHost[], options: object, folder: string) {
     this.hosts = hosts;
     this.#options = options;
     this.#folder = folder;
   }
 
-  /** Starts it, or starts it again, with each host as it was. */
+  /** Starts the process, or starts it again with each host as it was. */
   async start(): Promise<void> {
     const child = fork(join(import.meta.dirname, "rack.mjs"), [JSON.stringify(this.#options), this.#folder], {
       env: { PATH: process.env["PATH"] },
@@ -48,24 +48,24 @@ export class Rack {
     await Promise.all(this.hosts.map((host) => this.#ask("add", { host, moved: this.moved.has(host) })));
   }
 
-  /** Stops the old way on a host, and goes on with a lease: its worker ID, and when the old way ended. */
+  /** Stops the old way on a host, which continues with a lease. Returns its worker ID, and when the old way ended. */
   async move(host: FleetHost): Promise<{ readonly workerId: number; readonly stoppedAt: number }> {
     const answer = await this.#ask("move", { host });
     this.moved.add(host);
     return answer as { workerId: number; stoppedAt: number };
   }
 
-  /** How many IDs each host has made with a lease since it was started last. */
+  /** How many IDs each host has made with a lease since the last start of the process. */
   async made(): Promise<Readonly<Record<string, number>>> {
     return (await this.#ask("made")) as Record<string, number>;
   }
 
-  /** Gives all back. */
+  /** Gives all worker IDs back. */
   async close(): Promise<void> {
     await this.#ask("close");
   }
 
-  /** kill -9, if it runs. */
+  /** kill -9, if the process runs. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -75,7 +75,7 @@ export class Rack {
     await exit;
   }
 
-  /** The IDs that a host has made: without a lease, and with one. A line that a kill cut off is none. */
+  /** The IDs that a host has made without a lease, or with one. A line that a kill cut off does not count. */
   ids({ name }: FleetHost, kind: "old" | "leased"): readonly string[] {
     const file = this.file({ name }, kind);
     return existsSync(file) ? readFileSync(file, "utf8").split("\n").slice(0, -1) : [];

@@ -1,23 +1,24 @@
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** An answer as it came over the wire. */
+/** An answer as it came over the network. */
 export interface RawAnswer {
   /** 0: the connection ended without an answer. */
   readonly status: number;
-  /** By lower-case name. */
+  /** The values by lower-case name. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
-  /** All that came. */
+  /** The whole text that came. */
   readonly text: string;
 }
 
-/** For an answer to come on a busy machine, ms: less than a test may take, so that it is this that says what is missing. */
+/** How long an answer may take on a busy machine, ms. It is less than a test may take, so that this error says what is missing. */
 const patience = 240_000;
 
 /**
- * Sends bytes that ask for one answer, and reads it; of events only the first ones. Rejects when none comes and nobody hangs up.
- * @param secure over TLS, whatever the certificate. Default false.
+ * Sends bytes that request one answer, and reads the answer. Of a stream of events, it reads the first ones only. Rejects if no answer
+ * comes and the server does not close the connection.
+ * @param secure over TLS, with any certificate. Default false.
  */
 export function rawExchange(port: number, request: Uint8Array, secure: boolean = false): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
@@ -33,7 +34,7 @@ export function rawExchange(port: number, request: Uint8Array, secure: boolean =
       text += String(chunk);
       if (/\r\ncontent-type: text\/event-stream\r\n/i.test(text) && text.includes("\r\n\r\n")) socket.destroy();
     });
-    // It may hang up before it has read all: what it said counts.
+    // The server may close the connection before it has read everything. Its answer still counts.
     socket.on("error", () => undefined);
     socket.on("close", () => resolve(parsed(text)));
     socket.write(request);
@@ -41,7 +42,7 @@ export function rawExchange(port: number, request: Uint8Array, secure: boolean =
 }
 
 function parsed(text: string): RawAnswer {
-  // What a request with `Expect: 100-continue` hears first.
+  // The first answer to a request with `Expect: 100-continue`.
   const final = text.replace(/^(?:HTTP\/1\.1 100 Continue\r\n\r\n)+/, "");
   const end = final.indexOf("\r\n\r\n");
   const [first = "", ...lines] = final.slice(0, Math.max(0, end)).split("\r\n");

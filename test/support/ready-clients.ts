@@ -1,7 +1,7 @@
 import { addressOfClient, openRegistry } from "../../src/registries/index.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 
-/** What a program may have told its client of ioredis that a registry must not go by. */
+/** Options that a program may set for its client of ioredis, and that must not affect a registry. */
 export const hostile = {
   connectTimeout: 1,
   commandTimeout: 1,
@@ -18,7 +18,7 @@ export const hostile = {
   lazyConnect: true,
 } as const;
 
-/** A registry by a driver's ready client. */
+/** A registry with a driver's ready client. */
 export function openByClient(client: object, operationTimeout = 5000): Promise<Registry> {
   return openRegistry(addressOfClient(client), { operationTimeout });
 }

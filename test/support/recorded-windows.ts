@@ -2,16 +2,16 @@ import { expect } from "vitest";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Span } from "./spans.ts";
 
-/** A registry that is watched for what it grants. */
+/** A registry whose grants are recorded. */
 export interface RecordedWindows {
   readonly registry: Registry;
-  /** That of the last claim that was granted. */
+  /** The namespace of the last granted claim. */
   readonly lastNamespace: string;
-  /** Fails where two windows of a worker ID overlap, or a fence came twice. */
+  /** Fails if two windows of a worker ID overlap, or a fence came twice. */
   check(): void;
 }
 
-/** Watches a registry; what an operator resets by hand begins anew. */
+/** Records the grants of a registry. After an operator has reset a window by hand, the record of that worker ID begins anew. */
 export function recordWindows(registry: Registry): RecordedWindows {
   const spans = new Map<string, Map<number, Span>>();
   let lastNamespace = "";

@@ -1,12 +1,12 @@
 import type { RedisServer } from "./redis.ts";
 
-/** The values of the keys that begin so. */
+/** The values of the keys with this beginning. */
 export async function dumped(server: RedisServer, names: string): Promise<[string, Buffer][]> {
   const client = server.client();
   const keys = await client.keys(names);
   const dumps = client.multi();
   for (const key of keys) dumps.dumpBuffer(key);
-  // One step: a copy of a moment.
+  // Read in one step, so that the copy is of one moment.
   const values = (await dumps.exec()) ?? [];
   return keys.flatMap((key, i): [string, Buffer][] => {
     const value = values[i]?.[1];
@@ -14,12 +14,12 @@ export async function dumped(server: RedisServer, names: string): Promise<[strin
   });
 }
 
-/** Copies the keys that begin so, and returns how to put them in the place of the present ones, in one step. */
+/** Copies the keys with this beginning. Returns a function that puts the copies in place of the present keys, in one step. */
 export async function copyOfKeys(server: RedisServer, names: string): Promise<() => Promise<void>> {
   const values = await dumped(server, names);
   return async () => {
     const steps = server.client().multi();
-    // Keys that are made until this step are gone, too.
+    // This also deletes keys that were made before this step.
     steps.eval("for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end", 0, names);
     for (const [key, value] of values) steps.restore(key, 0, value);
     const answers = await steps.exec();

@@ -6,23 +6,23 @@ import { eventually } from "./holder.ts";
 import { RedisServer } from "./redis.ts";
 import { ask, freePort, ServerProcess } from "./servers.ts";
 
-/** What the sentinels call the primary that they watch. */
+/** The name that the sentinels have for the primary that they watch. */
 const primaryName = "ids";
 
-/** How a group is asked, and how its servers ask each other. */
+/** How clients log in to a group, and how its servers log in to each other. */
 interface Access {
-  /** By TLS, too. */
+  /** The servers take TLS, too. */
   readonly certificates?: Certificates | undefined;
-  /** Of the user `default`: who has no name has to give it. */
+  /** The password of the user `default`, which a client without a user name needs. */
   readonly password?: string | undefined;
-  /** A user of the sentinels' own, who may do what a client needs. */
+  /** A user of the sentinels' own, with the rights that a client needs. */
   readonly user?: { readonly name: string; readonly password: string } | undefined;
 }
 
 /** Three sentinels of the test's own, which watch a primary and its replica. */
 export class Sentinels {
   readonly #processes: readonly ServerProcess[];
-  /** For clients. */
+  /** The ports for clients. */
   readonly ports: readonly number[];
 
   private constructor(processes: readonly ServerProcess[], ports: readonly number[]) {
@@ -31,8 +31,8 @@ export class Sentinels {
   }
 
   /**
-   * Starts them, and waits until they could agree. Whoever replicates has to be there before.
-   * @param port where they find it.
+   * Starts the sentinels, and waits until they could agree. All replicas must run before.
+   * @param port of the primary.
    */
   static async watch(
     primary: RedisServer,
@@ -52,7 +52,7 @@ export class Sentinels {
     ];
     if (primary.password !== undefined) lines.push(`sentinel auth-pass ${primaryName} ${primary.password}`);
     if (user !== undefined) {
-      // What the driver asks them, and nothing else.
+      // The commands that the driver sends to sentinels, and no others.
       const rights =
         "-@all +auth +hello +ping +client|setname +info +sentinel|get-master-addr-by-name +sentinel|sentinels";
       lines.push(`user ${user.name} on >${user.password} ~* &* ${rights}`);
@@ -73,12 +73,15 @@ export class Sentinels {
     return sentinels;
   }
 
-  /** `login`: of the servers that they watch, with an `@`. */
+  /** `login`: for the servers that they watch, with an `@`. */
   url(query = "", login = ""): string {
     return `redis+sentinel://${login}${addresses(this.ports)}/${primaryName}${query}`;
   }
 
-  /** Has them replace the primary; false where they cannot at the moment. Only where they need no password. */
+  /**
+   * Makes the sentinels replace the primary. Resolves to false if they cannot at the moment. Works only if the sentinels need no
+   * password.
+   */
   async failOver(): Promise<boolean> {
     const sentinel = new Redis({ port: this.ports[0] ?? 0 });
     try {
@@ -108,7 +111,7 @@ async function startSentinel(process: ServerProcess, port: number, lines: readon
   );
 }
 
-/** Waits until a sentinel knows of the others, and of a replica. */
+/** Waits until a sentinel knows the others, and a replica. */
 async function agreeing(port: number, password: string | undefined): Promise<void> {
   const sentinel = new Redis({ port, ...(password !== undefined && { password }) });
   try {
@@ -174,7 +177,7 @@ export class RedisCluster {
     return `redis+cluster://${login}${addresses(this.#tlsPorts)}?tls=true${query}`;
   }
 
-  /** The slot of a key, and who has it. */
+  /** The slot of a key, and the server that has it. */
   async ownerOf(key: string): Promise<{ slot: number; owner: RedisServer }> {
     const slot = Number(await this.nodes[0]?.client().call("CLUSTER", "KEYSLOT", key));
     const owner = this.nodes[Math.floor((slot * this.nodes.length) / slots)];
@@ -182,7 +185,7 @@ export class RedisCluster {
     return { slot, owner };
   }
 
-  /** Moves a slot with what is in it, as `redis-cli --cluster reshard --cluster-replace` does. */
+  /** Moves a slot with its keys, as `redis-cli --cluster reshard --cluster-replace` does. */
   async move(slot: number, from: RedisServer, to: RedisServer): Promise<void> {
     const [fromId, toId] = await Promise.all([idOf(from), idOf(to)]);
     await to.client().call("CLUSTER", "SETSLOT", slot, "IMPORTING", fromId);

@@ -7,10 +7,10 @@ import { eventually } from "./holder.ts";
 import { ask, isProgram, ServerProcess, startOnFreePort, whyMissing } from "./servers.ts";
 import type { Program } from "./store-server.ts";
 
-/** Everything it acknowledges is on disk. */
+/** Options with which everything that a server acknowledges is on disk. */
 export const durable: readonly string[] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/** Why there is no redis-server to start, or undefined. */
+/** Why there is no redis-server to start; undefined if there is one. */
 export const redisMissing: string | undefined = whyMissing(
   "redis-server",
   () => isProgram("redis-server"),
@@ -21,7 +21,7 @@ export const redisMissing: string | undefined = whyMissing(
 export class RedisServer {
   readonly process: ServerProcess = new ServerProcess("redis");
   readonly port: number;
-  /** That of its user `default`, and by which it replicates. */
+  /** The password of its user `default`, which replicas use, too. */
   readonly password: string | undefined;
   readonly #options: readonly string[];
   #client: Redis | undefined;
@@ -33,12 +33,12 @@ export class RedisServer {
       password === undefined ? options : [...options, "--requirepass", password, "--masterauth", password];
   }
 
-  /** Starts one on a free port. */
+  /** Starts a server on a free port. */
   static async start(options: readonly string[] = durable, password?: string): Promise<RedisServer> {
     return startOnFreePort((port) => new RedisServer(port, options, password));
   }
 
-  /** Starts it again, with what it had saved. */
+  /** Starts the server again, with the data that it had saved. */
   async start(more: readonly string[] = []): Promise<void> {
     const { folder, log } = this.process;
     const place = ["--port", String(this.port), "--bind", "127.0.0.1", "--dir", folder, "--logfile", log, "--save", ""];
@@ -51,7 +51,7 @@ export class RedisServer {
     return `redis://127.0.0.1:${this.port}${query}`;
   }
 
-  /** The test's own client, one for all it asks. */
+  /** The test's own client, one for all its questions. */
   client(): Redis {
     this.#client ??= new Redis({
       host: "127.0.0.1",
@@ -62,7 +62,7 @@ export class RedisServer {
     return this.#client;
   }
 
-  /** Makes it a replica of whoever listens on that port, and waits until it holds the same. */
+  /** Makes it a replica of the server on that port, and waits until it has the same data. */
   async follow(port: number): Promise<void> {
     await this.client().replicaof("127.0.0.1", port);
     await eventually(
@@ -76,7 +76,7 @@ export class RedisServer {
     await this.client().replicaof("NO", "ONE");
   }
 
-  /** What it tells of its replication. */
+  /** What it reports about its replication. */
   async replication(): Promise<Map<string, string>> {
     const lines = (await this.client().info("replication")).split("\r\n");
     return new Map(lines.map((line) => line.split(":", 2) as [string, string]));
@@ -92,7 +92,7 @@ export class RedisServer {
   }
 }
 
-/** As a program that a test can start. */
+/** redis-server as a program that a test can start. */
 export const redisProgram: Program<RedisServer> = { missing: redisMissing, start: () => RedisServer.start() };
 
 /** A registry at a Redis URL. */
@@ -100,7 +100,7 @@ export function openRedis(url: string, operationTimeout = 5000): Promise<Registr
   return redisRegistry(parseAddress(url) as ServerAddress, { operationTimeout });
 }
 
-/** The record that is stored at a key, without its token and its recents, which lie beside it. */
+/** The record that is stored at a key, without its token and its recents, which are stored beside it. */
 export async function recordAt(client: Redis, key: string): Promise<Record<string, unknown> | undefined> {
   const script =
     "local text = redis.call('HGET', KEYS[1], 'record') return text and cjson.encode(cmsgpack.unpack(text))";
@@ -108,7 +108,7 @@ export async function recordAt(client: Redis, key: string): Promise<Record<strin
   return text === null ? undefined : (JSON.parse(text) as Record<string, unknown>);
 }
 
-/** Puts something else in a field of a record, as JSON; or takes the field away. */
+/** Puts another value into a field of a record, as JSON, or removes the field. */
 export async function spoilRecord(client: Redis, key: string, field: string, json?: string): Promise<void> {
   const script =
     "local record = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'record')) " +

@@ -32,7 +32,7 @@ export class RequestCounter {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** How many requests something takes. Nothing else may be under way. */
+  /** How many requests the work takes. No other requests may be under way. */
   async of(work: () => Promise<unknown>): Promise<number> {
     const before = this.count;
     await work();

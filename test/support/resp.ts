@@ -1,17 +1,17 @@
 import { once } from "node:events";
 import { connect, type NetConnectOpts, type Socket } from "node:net";
 
-/** A request as clients write it. */
+/** A request in the form in which clients send it. */
 export function request(...words: readonly (string | number)[]): string {
   return `*${words.length}\r\n${words.map((word) => `$${String(word).length}\r\n${word}\r\n`).join("")}`;
 }
 
-/** A connection that shows the bytes that came. */
+/** A connection that shows the received bytes. */
 export class RawClient {
   readonly socket: Socket;
   received = "";
   closed = false;
-  /** Called after each arrival, and at the end. */
+  /** Called after bytes arrive, and at the end. */
   #onChange: () => void = () => undefined;
 
   private constructor(socket: Socket) {
@@ -45,7 +45,7 @@ export class RawClient {
     return this;
   }
 
-  /** Sends a request, and waits for an answer of so many lines. Earlier answers are forgotten. */
+  /** Sends a request, and waits for an answer of so many lines. It forgets earlier answers. */
   async ask(words: readonly (string | number)[], lines = 1): Promise<string> {
     this.received = "";
     this.send(request(...words));
@@ -60,13 +60,13 @@ export class RawClient {
     return all();
   }
 
-  /** Waits for the end of the connection; returns all that came. */
+  /** Waits for the end of the connection. Returns all received text. */
   async end(): Promise<string> {
     await this.until(() => false);
     return this.received;
   }
 
-  /** Waits until something is so of what came, or the connection has ended. */
+  /** Waits until the received text fulfils a condition, or the connection has ended. */
   async until(isSo: () => boolean): Promise<void> {
     while (!this.closed && !isSo()) await new Promise<void>((resolve) => (this.#onChange = resolve));
   }

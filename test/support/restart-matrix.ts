@@ -17,15 +17,15 @@ function withClock(title: string, run: () => Promise<void>): void {
   });
 }
 
-/** What is special about a store. */
+/** Special properties of a store. */
 interface RestartOptions {
-  /** Of the holders. */
+  /** The environment of the holders. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** A first claim makes its namespace. */
+  /** Whether a first claim makes its namespace. */
   readonly makesNamespaces?: boolean;
 }
 
-/** The same on a server that is found, each test in a namespace of its own. */
+/** The same on a server that `findServer` has found, each test in a namespace of its own. */
 export function restartMatrixOn(
   name: string,
   source: ServerSource,
@@ -45,8 +45,8 @@ export function restartMatrixOn(
 }
 
 /**
- * Restart safety, the same for every registry: real processes, killed and stopped for real, with a wall clock that is set back.
- * Every ID that any of them made is compared with every other, and what the registry persisted with what was made.
+ * Restart safety, the same for every registry. Processes are really killed and stopped, and their wall clocks are set back. Every ID that
+ * any of them made is compared with every other, and the persisted state of the registry is compared with the IDs.
  */
 export function restartMatrix(name: string, start: () => Promise<Subject>): void {
   describe(`restarts on ${name}`, () => {
@@ -76,14 +76,14 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       return ids.map((id) => layout.decompose(id));
     }
 
-    /** Compares all IDs of all holders with each other; returns how many there are. */
+    /** Compares all IDs of all holders with each other. Returns their number. */
     function expectDistinct(): number {
       const all = holders.flatMap((made) => made.ids());
       expect(new Set(all).size).toBe(all.length);
       return all.length;
     }
 
-    /** A holder, ready to start, whose clock is now 5 s behind what the registry last saw of it. */
+    /** A holder that is ready to start. Its clock is now 5 s behind the time that the registry last saw from the earlier holder. */
     async function setBackFor(options: object, clock: WallClock, stored: WorkerRecord): Promise<HolderProcess> {
       const made = holder(options, clock);
       await made.ask("ready");
@@ -91,7 +91,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       return made;
     }
 
-    /** Stops a holder between two renewals: stopped within one, it would keep an embedded registry locked for everybody. */
+    /** Stops a holder between two renewals. A holder that is stopped within one would keep an embedded registry locked for all others. */
     async function stop(running: HolderProcess): Promise<void> {
       await running.ask("renew");
       running.signal("SIGSTOP");
@@ -103,7 +103,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       return found;
     }
 
-    /** After a clean end: the last timestamp, the highest sequence in it and the recents are those of the IDs that were made. */
+    /** Checks, after a clean end, that the last timestamp, the highest sequence in it and the recents are those of the made IDs. */
     async function expectPersisted(state: HolderState, ids: readonly bigint[]): Promise<void> {
       const stored = await record(state.workerId);
       expect(stored).toMatchObject({ state: "free", clean: true });
@@ -115,7 +115,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
         const tick = layout.tickOf(timestamp);
         made.set(tick, Math.max(made.get(tick) ?? 0, sequence));
       }
-      // Nothing else ever used this worker ID, so the memory of all its holders is exactly what they made.
+      // No other process ever used this worker ID, so the recents of all its holders are exactly what they made.
       expect(listed).toEqual(made);
       const highest = Math.max(-1, ...made.keys());
       if (highest < 0) return;
@@ -138,7 +138,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
               const one = holder(options, clock);
               const begun = await one.ask("start");
               const made = await one.ask("make", { count: life });
-              // No wait and no refusal: it goes on behind what is remembered, or on another worker ID.
+              // The holder does not wait and is not refused. It continues after the recents, or on another worker ID.
               expect(made.error).toBeUndefined();
               expect(one.ids()).toHaveLength(life);
               states.push(begun);
@@ -149,7 +149,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
               );
             }
             expect(expectDistinct()).toBe(4 * life);
-            // The clock was still inside the memory of the first one: nobody had to leave the worker ID.
+            // The clock was still inside the recents of the first holder, so no holder had to leave the worker ID.
             expect(new Set(states.map(({ workerId }) => workerId)).size).toBe(1);
             expect(states.map(({ fence }) => fence)).toEqual([1, 2, 3, 4]);
           },
@@ -206,7 +206,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       await sleep(1500);
       await first.kill();
       const stored = await record(begun.workerId);
-      // The window was persisted before it was used: whatever was made lies in it. The checkpoint came with a renewal.
+      // The registry persisted the window before the holder used it, so all IDs lie in it. The checkpoint came with a renewal.
       const last = parts(first.ids()).at(-1);
       expect(last?.timestamp).toBeGreaterThanOrEqual(stored.checkpoint?.timestamp ?? Infinity);
       expect(last?.timestamp).toBeLessThan(stored.until);
@@ -265,7 +265,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
         const behind = refusal.details.behindMs ?? 0;
         expect(behind).toBeGreaterThan(0);
         expect(behind).toBeLessThanOrEqual(5000);
-        // The window that has yet to pass, on top of the time that the clock has to make up, less what the answer took.
+        // The rest of the window, and the time by which the clock is behind, minus the time that the answer took.
         expect(refusal.details.refusal).toMatchObject({ workerId: 7, freeAt: stored.until });
         expect(refusal.details.retryAfterMs).toBeGreaterThan(0);
         expect(refusal.details.retryAfterMs).toBeLessThanOrEqual(behind + stored.until - stored.seenClock);
@@ -321,7 +321,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       await first.ask("run");
       await sleep(300);
       await stop(first);
-      // Both numbers of the pool: the stopped one's must be among them.
+      // These holders take both worker IDs of the pool, so one of them has the worker ID of the stopped holder.
       const others = [1, 2].map(() => holder({ window: 1000, pool: "0-1", claimTimeout: 5000 }));
       const taken: number[] = [];
       for (const other of others) taken.push((await other.ask("start")).workerId);
@@ -358,7 +358,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       const stored = await record(begun.workerId);
       expect(stored.until).toBeLessThan(Date.now() + 60_000);
 
-      // Nor can anybody new come in with that clock.
+      // A new holder with that clock is refused, too.
       const stranger = holder({}, clock);
       await expect(stranger.ask("start")).rejects.toMatchObject({ code: "CLOCK_SKEW" });
 
@@ -374,7 +374,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       await one.ask("close");
       expectDistinct();
       for (const { timestamp } of parts(one.ids())) expect(timestamp).toBeLessThan(Date.now() + 10_000);
-      // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
+      // After a step ahead, the holder cannot know whether it is a copy of a process that went on. So its window stays closed.
       const ended = await record(made.workerId);
       expect(ended.clean).toBe(false);
       expect(ended.until).toBeGreaterThanOrEqual(made.until);
@@ -391,7 +391,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
           await sleep(250);
           clock.set(offset);
         }
-        // It compares its clocks now and then, and has to see this setback before it is undone.
+        // The holder compares its clocks from time to time. It must see this setback before the test undoes it.
         await eventually(
           () => one.ask("state"),
           ({ events }) => events.reduce((sum, { name, by = 0 }) => (name === "clock.jump" ? sum + by : sum), 0) < -7000,
@@ -407,7 +407,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
         expect(state.failures).not.toHaveProperty("LEASE_LOST");
         await one.ask("close");
         expect(expectDistinct()).toBeGreaterThan(1000);
-        // After a step ahead it cannot know whether it is a copy of a process that went on: its window stays closed.
+        // After a step ahead, the holder cannot know whether it is a copy of a process that went on. So its window stays closed.
         const ended = await record(state.workerId);
         expect(ended.clean).toBe(false);
         expect(ended.until).toBeGreaterThanOrEqual(state.until);
@@ -419,7 +419,7 @@ export function restartMatrix(name: string, start: () => Promise<Subject>): void
       for (let round = 0; round < 6; round++) {
         const one = holder({ window: 300 });
         used.add((await one.ask("start")).workerId);
-        // Where its window is over before the claim is answered, it goes on with a renewal.
+        // If its window is over before the answer to the claim comes, the holder continues with a renewal.
         await one.ask("run");
         await eventually(
           () => Promise.resolve(one.ids().length),

@@ -1,7 +1,7 @@
 import { describe, test } from "vitest";
 import { conformance, runCheck, type ConformanceSubject } from "../../src/conformance.ts";
 
-/** The whole registry contract as tests, each on a subject of its own. */
+/** Runs the whole registry contract as tests, each on a subject of its own. */
 export function runConformance(name: string, makeSubject: () => Promise<ConformanceSubject>): void {
   describe(`${name} keeps the registry contract`, () => {
     for (const check of conformance) {

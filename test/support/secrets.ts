@@ -3,12 +3,12 @@ import { readFileSync } from "node:fs";
 import { inspect } from "node:util";
 import { expect } from "vitest";
 
-/** What is secret, and everything that was said where others can hear it. */
+/** Secrets, and every text that others can read. */
 export class Secrets {
   readonly #forms = new Map<string, string>();
   readonly #said: { readonly where: string; readonly text: string }[] = [];
 
-  /** Each of them in every form in which it may get out. */
+  /** Notes each secret in every form in which it may get out. */
   constructor(secrets: readonly string[]) {
     for (const secret of secrets) this.add(secret);
   }
@@ -23,14 +23,14 @@ export class Secrets {
     this.#said.push({ where, text });
   }
 
-  /** What of a process anybody on its machine can read. */
+  /** Notes what every user of this machine can read of a process. */
   noteProcess(pid: number): string {
     const text = ["cmdline", "comm", "status"].map((name) => readFileSync(`/proc/${pid}/${name}`, "latin1")).join("\n");
     this.note(`/proc/${pid}`, text);
     return text;
   }
 
-  /** An error as a program would log it, to the last of its causes. */
+  /** Notes an error as a program would log it, with all its causes. */
   noteError(where: string, error: unknown): void {
     this.note(
       where,
@@ -39,7 +39,7 @@ export class Secrets {
     this.note(where, JSON.stringify(error));
   }
 
-  /** Fails where any of it holds a secret. */
+  /** Fails if any of these texts contains a secret. */
   expectKept(): void {
     const told = this.#said.flatMap(({ where, text }) => {
       const [form] = [...this.#forms.keys()].filter((form) => text.includes(form));

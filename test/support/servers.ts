@@ -7,16 +7,16 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * The ports below those that Linux gives to outgoing connections (`ip_local_port_range`). Each worker of a run has a part of its own: else a
- * test takes the port of a server that another test has stopped for a moment.
+ * The ports below the range that Linux uses for outgoing connections (`ip_local_port_range`). Each worker of a run has its own part of
+ * these ports. Otherwise, a test could take the port of a server that another test has stopped for a moment.
  */
 const ports = { first: 10_000, count: 5500, parts: 4 };
 const first = ports.first + (Number(process.env["VITEST_POOL_ID"] ?? 0) % ports.parts) * ports.count;
 let last = Math.floor(Math.random() * ports.count);
 
 /**
- * A port that nobody listens on at the moment, another one at each call. No client's connection can take it for its own end
- * while the server that is to have it is down: a client that tries to come back would else, sooner or later, meet itself there.
+ * A port on which no program listens at the moment, and another one at each call. No client's connection can get it as its own port while
+ * its server is down. Otherwise, a client that tries to reconnect would sooner or later connect to itself there.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -34,8 +34,8 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Why tests cannot start a server program, or undefined. `npm test` installs it where it may; under CI nothing is skipped.
- * `packages`: those of Debian that bring it.
+ * Why tests cannot start a server program; undefined if they can. `npm test` installs the program if it may. Under CI nothing is skipped.
+ * `packages`: the packages of Debian that contain it.
  */
 export function whyMissing(name: string, isThere: () => boolean, packages: string): string | undefined {
   if (process.platform !== "linux") return `run the tests on Linux, where they start ${name}`;
@@ -54,7 +54,7 @@ interface Startable {
   start(): Promise<void>;
 }
 
-/** Makes a server on a free port and starts it; on another port where another program takes the first one before. */
+/** Makes a server on a free port and starts it. Takes another port if another program takes the first one before. */
 export async function startOnFreePort<Server extends Startable>(
   make: (port: number) => Server,
   start: (server: Server) => Promise<void> = (server) => server.start(),
@@ -71,11 +71,11 @@ export async function startOnFreePort<Server extends Startable>(
   }
 }
 
-/** A server of its own, a direct child of this process, in a folder of its own. */
+/** A server of its own: a direct child of this process, in a folder of its own. */
 export class ServerProcess {
   readonly folder: string;
   readonly log: string;
-  /** What else stands in its environment, from its next start on. */
+  /** Additions to its environment, from its next start on. */
   environment: Readonly<Record<string, string>> = {};
   #child: ChildProcess | undefined;
 
@@ -90,7 +90,10 @@ export class ServerProcess {
     return pid;
   }
 
-  /** Starts it, as another user where it refuses to be root, and waits until it answers. It dies with this process, however that ends. */
+  /**
+   * Starts the server and waits until it answers. If the server refuses to run as root, it runs as another user. It dies with this
+   * process, however this process ends.
+   */
   async start(
     command: string,
     args: readonly string[],
@@ -98,7 +101,7 @@ export class ServerProcess {
     as: readonly string[] = [],
   ): Promise<void> {
     const log = openSync(this.log, "a");
-    // By `env`, so that what is preloaded is loaded by the user that it runs as.
+    // `env` sets the variables, so that the user of the server loads the preloaded libraries.
     const environment = Object.entries(this.environment).map(([name, value]) => `${name}=${value}`);
     const all = ["--pdeathsig", "KILL", ...as, "env", ...environment, command, ...args];
     const child = spawn("setpriv", all, { stdio: ["ignore", log, log] });
@@ -123,7 +126,7 @@ export class ServerProcess {
     return list.split(" ").filter(Boolean).map(Number);
   }
 
-  /** Ends it; what it wrote stays. */
+  /** Ends the server. Its files stay. */
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -133,20 +136,20 @@ export class ServerProcess {
     await ended;
   }
 
-  /** Ends it, and removes what it wrote. */
+  /** Ends the server, and removes its files. */
   async remove(): Promise<void> {
     await this.kill();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
 
-/** What a server on this machine answers first to a line. */
+/** The first answer of a server on this machine to a line. */
 export function ask(port: number, line: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1");
     socket.setTimeout(500, () => socket.destroy(new Error("It keeps silent.")));
     socket.on("error", reject);
-    // One that hangs up without a word.
+    // The server closed the connection without an answer.
     socket.on("close", () => reject(new Error("It says nothing.")));
     socket.on("data", (bytes) => {
       resolve(bytes.toString());
@@ -156,7 +159,7 @@ export function ask(port: number, line: string): Promise<string> {
   });
 }
 
-/** Whether a process is there, zombies apart. */
+/** Whether a process exists and is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -7,22 +7,22 @@ import { root } from "./markdown.ts";
 
 const [ended, failed, answered] = ["\u0002", "\u0003", "\u0001"];
 
-/** A reader types on when a program that was started in the background has its worker ID. */
+/** A reader types the next command only after a program in the background has its worker ID. */
 const patience = `
 live() { snowlease workers --state live --json | grep -c '"workerId"' || true; }
 `;
 
-/** What a script came to. */
+/** The result of a script. */
 export interface ScriptResult {
-  /** stdout and stderr, as they came. */
+  /** stdout and stderr, in the order in which they came. */
   readonly output: string;
-  /** Commands that failed where nothing asked whether they do. */
+  /** Commands that failed, if the script does not check whether they fail. */
   readonly failures: readonly string[];
 }
 
 /**
- * One bash for all blocks of a page, so that what the first one sets is there in the next: in a sandbox, with `snowlease` and the
- * project's folders at hand.
+ * One bash for all blocks of a page, so that the variables of the first block exist in the next one. It runs in a sandbox, with
+ * `snowlease` and the project's folders at hand.
  */
 export class Shell {
   readonly #bash: ChildProcess;
@@ -51,7 +51,7 @@ export class Shell {
     this.#tell(`shopt -s expand_aliases; set -mE; trap 'printf "\\003%s\\003" "$BASH_COMMAND"' ERR`);
   }
 
-  /** Runs a script; what it starts in the background goes on. */
+  /** Runs a script. Programs that it starts in the background go on. */
   async run(script: string): Promise<ScriptResult> {
     this.#output = "";
     const file = join(this.#sandbox.folder, `script-${(this.#scripts += 1)}.sh`);
@@ -71,14 +71,14 @@ export class Shell {
     };
   }
 
-  /** Runs commands one after the other; what each printed. */
+  /** Runs commands one after the other, and returns what each one printed. */
   async answers(commands: readonly string[]): Promise<readonly string[]> {
     const script = commands.map((command) => `printf '\\001'\n${command}`).join("\n");
     const { output } = await this.run(script);
     return output.split(answered).slice(1).map(withoutNotices);
   }
 
-  /** Ends it, and everything that was started in it. */
+  /** Ends the shell, and everything that was started in it. */
   async end(): Promise<void> {
     this.#bash.kill("SIGKILL");
     const mark = `TEST_SANDBOX=${this.#sandbox.folder}\0`;
@@ -98,7 +98,7 @@ function environmentOf(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/environ`, "utf8");
   } catch {
-    return ""; // not ours, or gone
+    return ""; // The process belongs to another user, or has ended.
   }
 }
 
@@ -106,11 +106,11 @@ function killed(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // gone since
+    // The process has ended since.
   }
 }
 
-/** A console block: each `$ command` with what it prints. */
+/** The exchanges in a console block: each `$ command` with what it prints. */
 export function exchanges(text: string): readonly { readonly command: string; readonly printed: string }[] {
   return text
     .split(/^\$ /m)
@@ -121,7 +121,10 @@ export function exchanges(text: string): readonly { readonly command: string; re
     });
 }
 
-/** An output's shape: IDs, numbers, times, addresses and this host's name may be others. One ID in 256 looks rounded, and is told so. */
+/**
+ * The shape of an output. IDs, numbers, times, addresses and this host's name may differ. One ID in 256 looks rounded, and the output
+ * says so.
+ */
 export function shapeOf(text: string): string {
   return text
     .trim()

@@ -1,4 +1,4 @@
-// A program whose end takes 1.5 s, and which makes no ID meanwhile. Its IDs are random.
+// A program whose end takes 1.5 s, and which makes no ID during that time. Its IDs are random.
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,4 +1,4 @@
-// A thread that reads claims, and counts those that it has read and those that were never written like that.
+// A thread that reads claims. It counts the claims that it has read, and those that no thread has written in that form.
 import { workerData } from "node:worker_threads";
 import { defaultLayout } from "../../dist/id/layout.js";
 import { SharedAllocator } from "../../dist/sharing/shared-allocator.js";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as library from "snowlease";
 import { type Block, root } from "./markdown.ts";
 
-/** What a snippet may leave to its reader: taken as this, where it uses the name and declares none. */
+/** What a snippet may leave to its reader. A value of this table is used if the snippet uses its name and does not declare it. */
 const given: Readonly<Record<string, string>> = {
   registry: 'const registry = "sqlite:./registry.db";',
   password: 'const password = "open-sesame";',
@@ -39,7 +39,7 @@ const strict = {
   checkJs: true,
 };
 
-/** Writes a block as a program, with the imports and values that it leaves out; the name of its file. */
+/** Writes a block as a program, with the imports and values that it leaves out. Returns the name of its file. */
 export function writeSnippet(folder: string, { where, language, text, info }: Block): string {
   const bare = text.replace(/\/\/.*$/gm, "").replace(/"[^"\n]*"/g, '""');
   const uses = (name: string): boolean => new RegExp(`(?<![.\\w])${name}\\b(?!\\s*:)`).test(bare);
@@ -64,7 +64,7 @@ const shows = `function shows(value: unknown, told: string): void {
   if (seen !== told) throw new Error(\`The page says \${told}, and it is \${seen}\`);
 }`;
 
-/** `expression; // value` with a literal, held against each other; what follows a colon is a remark. */
+/** Compares both sides of `expression; // value` with a literal. Text after a colon is a remark. */
 function exact(text: string): string {
   return text.replace(/^([^\n/]+?); \/\/ ("[^"]*"|\d[\w.]*|true|false|\{[^\n]*\})(?=$|[:;, ])/gm, (_, code, told) => {
     return `shows(${code}, ${JSON.stringify(told)});`;

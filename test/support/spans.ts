@@ -12,7 +12,7 @@ export interface Span {
   until: number;
 }
 
-/** Claims, renews and gives back repeatedly, as one of many holders; failed calls do not count. */
+/** Claims, renews and gives back repeatedly, as one of many holders. Failed calls do not count. */
 export async function liveOn(
   registry: Registry,
   wish: Pick<ClaimRequest, "holder" | "pool" | "window">,
@@ -36,12 +36,12 @@ export async function liveOn(
       if (renewal.outcome !== "renewed") continue;
       span.until = renewal.until;
       if (fence % 3 === 0) continue;
-      // From here on it uses nothing behind that, whatever the answer is.
+      // From here on, the holder uses no later time, whatever the answer is.
       span.until = Math.max(from, renewal.until - (2 * window) / 3);
       await registry.release({ ...key, clock: Date.now(), used: { until: span.until } });
     } catch (error) {
       if (!isSnowleaseError(error, "REGISTRY_UNAVAILABLE")) throw error;
-      // One that was closed refuses at once: without a pause nothing else would ever run again.
+      // A closed registry refuses at once. Without a pause, no other code would ever run again.
       await sleep(5);
     }
   }

@@ -11,7 +11,7 @@ import { sqliteRegistry, type SqliteOptions } from "../../src/registries/sqlite/
 export const layout: string = layouts.westid.fingerprint;
 export const namespace = "orders";
 
-/** A folder that goes with the test. */
+/** A folder that is removed with the test. */
 export function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "snowlease-sqlite-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ export async function openSqlite(path: string, options: Partial<SqliteOptions> =
   return registry;
 }
 
-/** A connection of the test's own, past the registry. */
+/** A connection of the test's own that bypasses the registry. */
 export async function openRaw(path: string): Promise<SqliteConnection> {
   const connection = (await loadSqlite()).open(path);
   onTestFinished(() => {

@@ -7,8 +7,8 @@ import { mariadb } from "./mariadb.ts";
 import { postgresBin } from "./postgres.ts";
 
 /**
- * Of each store of which this machine has a server program: what makes an image that starts with the same command, and takes the same login and
- * health check as the real one. PostgreSQL takes any password.
+ * For each store whose server program this machine has: how to make an image that starts with the same command, and takes the same login
+ * and health check as the real image. PostgreSQL takes any password.
  */
 const recipes = {
   redis: {
@@ -17,7 +17,7 @@ const recipes = {
       image.program("redis-server", "/usr/lib/redis-server");
       image.program("redis-cli");
       image.program("sh", "/bin/sh");
-      // As the real image has it: it answers other addresses than loopback.
+      // As in the real image, the server answers addresses other than loopback.
       image.script("/usr/bin/redis-server", 'exec /usr/lib/redis-server "$@" --protected-mode no');
     },
     volume: "/data",
@@ -113,10 +113,13 @@ GRANT ALL ON snowlease.* TO snowlease@'%';
 
 type MadeStore = keyof typeof recipes;
 
-/** The stores of which images can be made here. */
+/** The stores whose images can be made here. */
 export const madeStores: readonly MadeStore[] = Object.keys(recipes) as MadeStore[];
 
-/** Gives an engine images of the names that docker-compose.yml has, without its digests: each has this machine's server program in it. */
+/**
+ * Makes images for an engine, with the names in docker-compose.yml but without their digests. Each contains this machine's server
+ * program.
+ */
 export async function makeStoreImages(engine: DockerEngine, stores: readonly MadeStore[]): Promise<void> {
   for (const store of stores) await engine.make(composedService(store).tag, recipes[store]);
 }

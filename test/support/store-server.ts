@@ -13,26 +13,26 @@ interface Server {
 
 /** A program of this machine that a test can start. */
 export interface Program<Own extends Server> {
-  /** Why it cannot be started, or undefined. */
+  /** Why the program cannot be started; undefined if it can. */
   readonly missing: string | undefined;
   start(): Promise<Own>;
 }
 
 /** A server that was found for a test. */
 interface FoundServer<Own extends Server> extends Server {
-  /** Where the test has started a program of this machine: what else it can do to that. */
+  /** If the test has started a program of this machine: what else the test can do to that program. */
   readonly own?: Own;
-  /** It was there before the test, and stays: what the test leaves there stays, too. */
+  /** The server was there before the test, and stays. What the test leaves there stays, too. */
   readonly stays?: true;
 }
 
 /** Where the server of a store comes from. */
 export interface ServerSource<Own extends Server = Server> {
-  /** What it is; or why there is none, and all that would bring one. */
+  /** What the server is, or why there is none, and all ways to get one. */
   readonly title: string;
-  /** There is none. */
+  /** Whether there is no server. */
   readonly isMissing: boolean;
-  /** It is the program of this machine. */
+  /** Whether the server is the program of this machine. */
   readonly isOwn: boolean;
   start(): Promise<FoundServer<Own>>;
 }
@@ -42,11 +42,11 @@ export interface ServerSource<Own extends Server = Server> {
  *
  * 1. the registry URL in `REDIS_URL`, `POSTGRES_URL` and so on;
  * 2. the program on this machine, started by the test;
- * 3. the store's service of docker-compose.yml, where it runs;
- * 4. the image of that service, in a container of the test's own. Oracle's is large: it is taken where the engine has it.
+ * 3. the store's service of docker-compose.yml, if it runs;
+ * 4. the image of that service, in a container of the test's own. Oracle's image is large: it is used only if the engine has it.
  *
- * `SNOWLEASE_CONTAINERS=1` takes containers also where there is a program, and fetches Oracle's image, too. `tags`: the same, but it takes the
- * engine's image with the tag, and does not compare digests. `0`, and CI without a word: no containers.
+ * `SNOWLEASE_CONTAINERS=1` takes containers even if there is a program, and fetches Oracle's image, too. `tags`: the same, but it takes
+ * the engine's image with the tag, and does not compare digests. `0`, or CI without this variable: no containers.
  */
 export async function findServer<Own extends Server>(
   store: ComposedStore,
@@ -66,7 +66,7 @@ export async function findServer<Own extends Server>(
   const none = (containers: string): ServerSource<Own> => {
     const ways = [program.missing, `name a server in ${variable}`, containers].filter(Boolean);
     const title = `${store}: no server. To get one: ${ways.join("; or ")}`;
-    // One that was asked for is not skipped.
+    // If the caller asked for containers, missing ones are not skipped.
     return { title, isMissing: asked !== "1", isOwn, start: () => Promise.reject(new Error(title)) };
   };
   if (asked === "0") return none("allow containers: SNOWLEASE_CONTAINERS=1");
@@ -100,7 +100,7 @@ async function owned<Own extends Server>(program: Program<Own>): Promise<FoundSe
   return { own, url: (query) => own.url(query), remove: () => own.remove() };
 }
 
-/** One that was there before the test. */
+/** A server that was there before the test. */
 function standing<Own extends Server>(title: string, url: string): ServerSource<Own> {
   const server: FoundServer<Own> = {
     url: (query) => withQuery(url, query),
@@ -110,7 +110,7 @@ function standing<Own extends Server>(title: string, url: string): ServerSource<
   return { title, isMissing: false, isOwn: false, start: () => Promise.resolve(server) };
 }
 
-/** A URL that may have a query already, with more of it. */
+/** A URL, which may have a query, with an addition to the query. */
 function withQuery(url: string, query = ""): string {
   return url.includes("?") ? url + query.replace("?", "&") : url + query;
 }
@@ -119,13 +119,13 @@ function withQuery(url: string, query = ""): string {
 export interface SharedServer<Own extends Server> {
   readonly own: Own | undefined;
   url(query?: string): string;
-  /** A namespace that did not exist before, also on a server that stays. */
+  /** A namespace that did not exist before, even on a server that stays. */
   newNamespace(): string;
 }
 
 /**
- * Starts the server of a source before the tests of this `describe`, and removes it after them; of one that stays, what they made there.
- * `open`: opens a registry there.
+ * Starts the server of a source before the tests of this `describe`, and removes it after them. If the server stays, removes what the
+ * tests made there. `open`: opens a registry there.
  */
 export function shareServer<Own extends Server>(
   source: ServerSource<Own>,
@@ -139,7 +139,7 @@ export function shareServer<Own extends Server>(
     server = await starting;
   }, patience);
   afterAll(async () => {
-    // Also where the tests were given up before it had started.
+    // Also if the tests were given up before the server had started.
     server = await starting?.catch(() => undefined);
     if (server?.stays === true) {
       const registry = await open(server.url());

@@ -5,13 +5,13 @@ import { MemoryNamespace } from "../../src/registries/memory/namespace.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 import type { Clock } from "../../src/clock.ts";
 
-/** Rows of a list that one read answers. */
+/** The number of rows of a list in one read. */
 const partLength = 2;
 
 /**
- * The engine on a store in memory that takes the port by its word. It answers what an operation has announced and nothing else, lists in
- * short parts and whatever their state, finds no unused and no old number unless it has to look everywhere, and throws where an operation
- * replaces what it has not read.
+ * The engine on a store in memory that follows the port literally. The store answers the announced reads of an operation and nothing
+ * else. It returns lists in short parts, and ignores the state. It finds no unused and no old worker ID unless it must look everywhere.
+ * It throws if an operation replaces what the operation has not read.
  */
 export function strictRegistry(clock: Clock): Registry {
   const namespaces = new Map<string, MemoryNamespace>();
@@ -65,7 +65,7 @@ export function strictRegistry(clock: Clock): Registry {
   );
 }
 
-/** What was announced, as a view. */
+/** A view of the announced reads. */
 function viewOf(space: MemoryNamespace, announced: readonly string[]): StoreView {
   const { clock, standing } = space;
   const answered =

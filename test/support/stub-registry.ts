@@ -3,7 +3,7 @@ import { SnowleaseError } from "../../src/id/errors.ts";
 import { type Attempt, optimistic } from "../../src/registries/engine/optimistic.ts";
 import type { Registry } from "../../src/rule/registry.ts";
 
-/** A registry in a store that a test writes: how it reads, and what it does with changes. `hasOthers`: its views know of other programs. */
+/** A registry in a store that a test writes: how it reads, and what it does with changes. `hasOthers`: its views know other programs. */
 export function stubRegistry(attempt: Attempt, { hasOthers = false }: { readonly hasOthers?: boolean } = {}): Registry {
   return optimistic({
     kind: "stub",

@@ -1,22 +1,22 @@
 import type { Registry } from "../../src/rule/registry.ts";
 
-/** A registry on which the processes of a test lease, and what is behind it. */
+/** A registry on which the processes of a test lease, and the server behind it. */
 export interface Subject {
-  /** Where the holders find it. */
+  /** The URL for the holders. */
   readonly url: string;
-  /** In which they lease. Default: `namespace`. */
+  /** The namespace for the holders. Default: `namespace`. */
   readonly namespace?: string;
-  /** A view on it for the test itself, to read back what was persisted. */
+  /** A client for the test itself, to read what was persisted. */
   readonly registry: Registry;
-  /** What else has to stand in a holder's environment. */
+  /** Additions to a holder's environment. */
   readonly environment?: Readonly<Record<string, string>>;
   stop(): Promise<void>;
 }
 
-/** The namespace in which its holders lease, where the store is the test's alone. */
+/** The namespace for the holders if the store belongs to the test alone. */
 export const namespace = "orders";
 
-/** A registry on a server of the test's own, which ends with it. */
+/** A registry on a server of the test's own. The server ends with it. */
 export function subjectOn(server: { url(): string; remove(): Promise<void> }, registry: Registry): Subject {
   return {
     url: server.url(),

@@ -1,5 +1,5 @@
-// A supervisor: starts a borrower, kills it with -9 after a while of making IDs, sets the clock back into that while, starts the
-// next at once. Arguments: the file for all IDs; how far the clock is behind after each one, s.
+// A supervisor. It starts a borrower, kills it with -9 after it has made IDs for a while, sets the clock back into that time, and starts
+// the next one at once. Arguments: the file for all IDs, and how far the clock is behind after each borrower, s.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { renameSync, statSync, writeFileSync } from "node:fs";

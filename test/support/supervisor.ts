@@ -1,13 +1,13 @@
 import { type CliProcess, type Sandbox, until } from "./cli.ts";
 
-/** Restarts a command line at once whenever it ends, as a service manager with `Restart=always`. */
+/** Restarts a command line at once whenever it ends, as a service manager does with `Restart=always`. */
 export class Supervisor {
-  /** Every process so far; the last one runs. */
+  /** Every process so far. The last one runs. */
   readonly runs: CliProcess[] = [];
   readonly #over: Promise<void>;
   #stopped = false;
 
-  /** @param most starts, after which it gives up: a service that never starts would restart for ever. */
+  /** @param most starts, after which it gives up. A service that never starts would restart for ever. */
   constructor(sandbox: Sandbox, args: readonly string[], env?: Readonly<Record<string, string>>, most: number = 20) {
     const keep = async (): Promise<void> => {
       while (!this.#stopped && this.runs.length < most) {
@@ -25,7 +25,7 @@ export class Supervisor {
     return last;
   }
 
-  /** The next line of the program, whichever start it takes; what each start said where none of them prints one. */
+  /** The next line of the program, at whichever start it comes. If no start prints one, the error has what each start said. */
   async line(): Promise<string> {
     let line: string | undefined;
     await until(async () => {

@@ -6,7 +6,7 @@ import { type CliProcess, cliFile, type Sandbox, until } from "./cli.ts";
 const begin = "\u001b[?2026h";
 const end = "\u001b[?2026l";
 
-/** A command line on a terminal of its own, which `script` makes, between two looks at the terminal's settings. */
+/** A command line on a terminal of its own, which `script` makes. It runs between two looks at the terminal's settings. */
 export class Terminal {
   readonly #script: CliProcess;
   readonly #sandbox: Sandbox;
@@ -38,12 +38,12 @@ export class Terminal {
     this.ended = this.#script.ended;
   }
 
-  /** All that was written. */
+  /** The whole output. */
   get output(): string {
     return this.#output;
   }
 
-  /** The lines of the last frame that is whole, less what makes them coloured. */
+  /** The lines of the last whole frame, without the codes for colours. */
   get lines(): string[] {
     const last = this.#output.lastIndexOf(end);
     const frame = this.#output.slice(this.#output.lastIndexOf(begin, last), last);
@@ -54,7 +54,7 @@ export class Terminal {
     return Number(readFileSync(join(this.#sandbox.work, "pid"), "utf8"));
   }
 
-  /** Waits until a line of the last frame is like this. */
+  /** Waits until a line of the last frame matches. */
   sees(pattern: RegExp): Promise<void> {
     return until(() => this.lines.some((line) => pattern.test(line)));
   }
@@ -77,7 +77,7 @@ export class Terminal {
     if (before === undefined || after === undefined || !existsSync(after)) return false;
     const isOff = (what: string): boolean =>
       this.#output.lastIndexOf(`\u001b[?${what}`) > this.#output.lastIndexOf(`\u001b[?${opposite(what)}`);
-    // How many columns there are is not the program's doing.
+    // The program does not change the number of columns.
     const settings = (file: string): string => readFileSync(file, "utf8").replace(/rows \d+; columns \d+;/, "");
     return settings(before) === settings(after) && isOff("1049l") && isOff("25h") && isOff("7h");
   }

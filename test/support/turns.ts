@@ -2,14 +2,14 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** How long a client may say more before its answers pass, ms. */
+/** How long a client may still send requests before its answers pass, ms. */
 const pause = 25;
-/** Of a ping and of the answer to it. */
+/** The xid of a ping and of its answer. */
 const pingXid = -2;
-/** Of a message about a watch, which answers no request. */
+/** The xid of a message about a watch, which answers no request. */
 const watchXid = -1;
 
-/** Cuts what a socket receives into messages of ZooKeeper: each has its length before it. */
+/** Splits the bytes that a socket receives into messages of ZooKeeper. The length of each message comes before it. */
 function messagesOf(socket: Socket, take: (message: Buffer, xid: number) => void): void {
   let rest = Buffer.alloc(0);
   let count = 0;
@@ -19,15 +19,16 @@ function messagesOf(socket: Socket, take: (message: Buffer, xid: number) => void
       const length = 4 + rest.readInt32BE(0);
       const message = rest.subarray(0, length);
       rest = rest.subarray(length);
-      // The first message each way greets, and has no xid.
+      // The first message in each direction is a greeting, and has no xid.
       take(message, count++ === 0 || length < 8 ? pingXid : message.readInt32BE(4));
     }
   });
 }
 
 /**
- * Stands before a ZooKeeper server and counts round trips: how often a client spoke after it had been answered. All answers of one round
- * trip pass together, when the server has answered all requests: how TCP cuts and delays them does not count.
+ * Stands before a ZooKeeper server and counts round trips: how often a client sent a request after it had got its answers. All answers of
+ * one round trip pass together, when the server has answered all requests. So the count does not depend on how TCP splits and delays
+ * them.
  */
 export class TurnCounter {
   turns = 0;
@@ -51,7 +52,8 @@ export class TurnCounter {
       messagesOf(server, (message, xid) => {
         if (xid === pingXid || xid === watchXid) return void client.write(message);
         answers.push(message);
-        // What the client says at the same time may lie in another piece: it is read before the timer's next turn of the loop ends.
+        // Requests that the client sends at the same time may come in another piece. The event loop reads that piece before it runs
+        // `pass`.
         if (answers.length === asked) setTimeout(() => setImmediate(pass), pause);
       });
       for (const [socket, other] of [
@@ -76,7 +78,7 @@ export class TurnCounter {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** How many round trips something takes. Nothing else may be under way. */
+  /** How many round trips the work takes. No other requests may be under way. */
   async of(work: () => Promise<unknown>): Promise<number> {
     await sleep(pause);
     const before = this.turns;

@@ -10,38 +10,40 @@ import { root } from "./markdown.ts";
 const folder = mkdtempSync(join(tmpdir(), "snowlease-projects-"));
 atTheEnd(() => rmSync(folder, { recursive: true, force: true }));
 
-/** For npm: the settings and the cache of the user who runs the tests; what it leaves in TMPDIR goes with the test file. */
+/**
+ * For npm: the settings and the cache of the user who runs the tests. The files that npm leaves in TMPDIR are removed with the test file.
+ */
 const npmEnv: NodeJS.ProcessEnv = { ...process.env, TMPDIR: folder };
 
-/** What a program came to. */
+/** The result of a program. */
 export interface Result {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** What `npm pack` makes. */
+/** The package that `npm pack` makes. */
 export interface Packed {
-  /** Where it is. */
+  /** Its path. */
   readonly file: string;
   readonly size: number;
   readonly unpackedSize: number;
   readonly files: readonly { readonly path: string; readonly mode: number }[];
 }
 
-/** The versions of the packages that this one is tested with. */
+/** The versions of the packages with which this package is tested. */
 const { devDependencies: tested } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
   readonly devDependencies: Readonly<Record<string, string>>;
 };
 
-/** A package as `npm install` takes it, in the version that this one is tested with. */
+/** A package in the form for `npm install`, in the version with which this package is tested. */
 export function asTested(name: string): string {
   const version = tested[name];
   if (version === undefined) throw new Error(`package.json has no ${name}.`);
   return `${name}@${version}`;
 }
 
-/** What a file as a registry needs besides: Node has SQLite from 22.13 on. */
+/** The package that a registry file needs besides, if Node has no SQLite. Node has it from 22.13 on. */
 export const sqlitePackages: readonly string[] =
   process.getBuiltinModule("node:sqlite") === undefined ? [asTested("libsql")] : [];
 
@@ -52,12 +54,12 @@ export async function pack(): Promise<Packed> {
   return { ...packed, file: join(folder, packed.filename) };
 }
 
-/** Somebody's project, in which nothing is but what the test puts there. It goes with the test file. */
+/** A user's project. It contains only what the test puts there, and is removed with the test file. */
 export class UserProject {
   readonly folder: string = mkdtempSync(join(folder, "project-"));
   readonly #env: NodeJS.ProcessEnv;
 
-  /** @param env more environment for its programs, which get nothing else but PATH, a home and a folder for temporary files. */
+  /** @param env additions to the environment of its programs. Otherwise, they get only PATH, a home and a folder for temporary files. */
   constructor(env: NodeJS.ProcessEnv = {}) {
     const [home, temporary] = [join(this.folder, ".home"), join(this.folder, ".tmp")];
     for (const path of [home, temporary]) mkdirSync(path);
@@ -71,7 +73,7 @@ export class UserProject {
     return join(this.folder, name);
   }
 
-  /** Returns the name. */
+  /** Writes a file. Returns its name. */
   write(name: string, text: string): string {
     mkdirSync(dirname(this.path(name)), { recursive: true });
     writeFileSync(this.path(name), text);
@@ -93,7 +95,7 @@ export class UserProject {
     return run(this.folder, this.#env, command);
   }
 
-  /** Runs a program that is to end well, and to tell nothing but notices on stderr; what it printed. */
+  /** Runs a program that must succeed, and must print nothing but notices on stderr. Returns what it printed. */
   async read(...command: readonly string[]): Promise<string> {
     const result = await this.run(...command);
     expect({ ...result, stderr: withoutNotices(result.stderr) }, result.stdout).toMatchObject({ code: 0, stderr: "" });

@@ -5,7 +5,7 @@ import { presetNames } from "../../src/id/notation.ts";
 import { blockVectors } from "./block-vectors.ts";
 import { clockVectors } from "./clock-vectors.ts";
 
-/** The format of the vectors; it rises if clients have to read them differently. */
+/** The format of the vectors. It rises if clients must read them differently. */
 const version = 1;
 
 /** The vectors for clients in other languages, by file of clients/vectors. */
@@ -19,7 +19,7 @@ export async function makeVectors(): Promise<Record<string, object>> {
   };
 }
 
-/** The error code of a call. */
+/** The error code with which a call fails. */
 function codeOf(call: () => unknown): string {
   try {
     call();

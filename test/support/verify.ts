@@ -6,7 +6,7 @@ import { CliShapes } from "./cli-shapes.ts";
 
 export const minutes = 60_000;
 
-/** What `snowlease verify` came to. */
+/** The result of `snowlease verify`. */
 interface Verified {
   readonly code: number;
   readonly report: VerifyReport;
@@ -26,7 +26,7 @@ export async function verify(
   return { code, report };
 }
 
-/** All is well, and each check of the contract was run or says why not. */
+/** Checks that everything is well, and that each check of the contract was run or has a reason why not. */
 export function expectWell({ code, report }: Verified): void {
   expect(report.failures).toEqual([]);
   expect(code).toBe(0);

@@ -8,14 +8,14 @@ import { eventually } from "./holder.ts";
 
 const layout = defaultLayout.fingerprint;
 const skew = 1000;
-/** As many worker IDs as Java processes have. */
+/** The same number of worker IDs as Java processes have. */
 const pool = { first: 0, last: 7 };
 export const numbers: readonly number[] = [0, 1, 2, 3, 4, 5, 6, 7];
 export const elsewhere = { host: "beta", ip: "10.0.0.2", pid: 1, instance: "" };
 
 /** A store that Java processes of westid use, too. */
 interface SharedStore {
-  /** Makes room for a namespace that never existed. Returns its name. */
+  /** Prepares the store for a namespace that never existed. Returns its name. */
   fresh(): Promise<string>;
   url(query: string): string;
   open(query: string): Promise<Registry>;
@@ -28,7 +28,7 @@ interface SharedStore {
   };
 }
 
-/** What the tests of one store use besides. */
+/** Other tools for the tests of one store. */
 interface ReturnsTools {
   readonly registry: Registry;
   readonly namespace: string;
@@ -39,7 +39,7 @@ interface ReturnsTools {
   keyFor(keys: readonly ClaimKey[], n: number): ClaimKey;
 }
 
-/** Tests of worker IDs that go back to Java processes, on any store; several stores may have them at a time. */
+/** Tests of worker IDs that go back to Java processes, on any store. Several stores may run them at the same time. */
 export function testReturns(store: SharedStore): ReturnsTools {
   let namespace: string;
   let registry: Registry;
@@ -56,14 +56,14 @@ export function testReturns(store: SharedStore): ReturnsTools {
   const claim = (wish: Partial<ClaimRequest> = {}): ClaimRequest =>
     claimRequest({ namespace, pool, window: 300, ...wish });
 
-  /** How many free numbers `doctor` says that a Java process finds taken. */
+  /** How many free worker IDs look taken to a Java process, according to `doctor`. */
   async function looksTaken(): Promise<string | undefined> {
     const found = await examine({ open: () => store.open(""), namespace, named: true, now: Date.now });
     const { detail = "" } = found.find(({ check }) => check === "pool") ?? {};
     return / (\d+) free ones still look taken to Java/.exec(detail)?.[1];
   }
 
-  /** Claims numbers, and lets go of none: its holders are killed. */
+  /** Claims worker IDs, and gives none back, like holders that are killed. */
   async function crash(count: number, from: Registry = registry, within = pool): Promise<ClaimKey[]> {
     const requests = Array.from({ length: count }, () => claim({ pool: within, window: 1000 }));
     return Promise.all(requests.map(async (request) => keyOf(request, await granted(from, request))));

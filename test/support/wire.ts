@@ -1,16 +1,16 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** The end of what a PostgreSQL answers. */
+/** The end of an answer of PostgreSQL. */
 const readyForQuery = Buffer.from("Z\0\0\0\u0005I", "latin1");
 
-/** Stands between a client and a server, and cuts them apart behind a piece of text that the client sends. */
+/** Stands between a client and a server, and cuts the connection after a piece of text that the client sends. */
 export class Wire {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** Behind the first piece that holds this text, once: whether the server still gets it, or does not. */
+  /** Cuts once, after the first piece that contains this text. `arrives`: whether the server still gets that piece. */
   cut: { readonly text: string; readonly arrives: boolean } | undefined;
-  /** What the server's answers say otherwise: two texts of the same length. */
+  /** Replaces a text in the server's answers by another text of the same length. */
   translates: readonly [from: string, to: string] | undefined;
   /** Whether answers are held back for ever. */
   silent = false;
@@ -20,11 +20,11 @@ export class Wire {
    */
   readonly #reads = new Map<string, Buffer>();
   isCached = false;
-  /** Whether a replica answers the pieces that only read, as from a proxy that spares the server which writes. */
+  /** Whether a replica answers the pieces that only read, as with a proxy that relieves the writing server. */
   isSplit = false;
   /** How many pieces the replica got. */
   splits = 0;
-  /** How often a client has spoken after it was answered. */
+  /** How often a client has sent data after it got an answer. */
   turns = 0;
 
   private constructor(server: Server) {
@@ -72,7 +72,7 @@ export class Wire {
     const reads: Buffer[] = [];
     replica?.on("data", (bytes: Buffer) => {
       if (isReady) return void client.write(bytes);
-      // The server answers the first piece. From here on the replica waits for questions.
+      // The server answers the first piece. After its own answer to that piece, the replica waits for queries.
       isReady = bytes.includes(readyForQuery);
       if (isReady) for (const read of reads) replica.write(read);
     });
@@ -107,7 +107,7 @@ export class Wire {
       if (asked !== undefined && read !== undefined) this.#reads.set(asked, Buffer.concat([read, bytes]));
       const [from = "", to = ""] = this.translates ?? [];
       for (let at = 0; from !== "" && (at = bytes.indexOf(from, at)) >= 0; at += to.length) bytes.write(to, at);
-      // The answer shows that it was done.
+      // The answer shows that the server has done the request.
       if (torn) end();
       else if (!this.silent) client.write(bytes);
     });

@@ -7,7 +7,7 @@ import { recordBytes } from "../../src/registries/zookeeper/records.ts";
 
 type Client = ReturnType<typeof zookeeper.createClient>;
 
-/** Does something with the driver itself. */
+/** Runs work with the driver itself. */
 async function withDriver<Done>(port: number, work: (client: Client) => Promise<Done>): Promise<Done> {
   const client = zookeeper.createClient(`127.0.0.1:${port}`, { sessionTimeout: 10_000 });
   try {
@@ -26,12 +26,12 @@ function called(call: (done: (error: { name: string } | null) => void) => void):
   return new Promise((resolve, reject) => call((error) => (error ? reject(new Error(error.name)) : resolve())));
 }
 
-/** Makes a node of the test's own. */
+/** Makes a node for a test. */
 export function makeNode(port: number, path: string, text = ""): Promise<void> {
   return withDriver(port, (client) => called((done) => client.create(path, Buffer.from(text), done)));
 }
 
-/** What a node holds. */
+/** The content of a node. */
 export function nodeText(port: number, path: string): Promise<string> {
   return withDriver(port, (client) => {
     return new Promise((resolve, reject) =>
@@ -58,13 +58,13 @@ async function pathsOf(client: Client, path: string): Promise<string[]> {
   return [path, ...below.flat()];
 }
 
-/** What a node and all below it hold, by path. */
+/** The contents of a node and of all nodes below it, by path. */
 export async function nodeTexts(port: number, path: string): Promise<Record<string, string>> {
   const paths = await withDriver(port, (client) => pathsOf(client, path));
   return Object.fromEntries(await Promise.all(paths.map(async (each) => [each, await nodeText(port, each)])));
 }
 
-/** From now on, everyone may read a node and all below it, and do no more. */
+/** Allows all users to read a node and all nodes below it, and nothing else, from now on. */
 export function letRead(port: number, path: string): Promise<void> {
   return withDriver(port, async (client) => {
     const acl = [new zookeeper.ACL(zookeeper.Permission.READ, new zookeeper.Id("world", "anyone"))];
@@ -72,26 +72,26 @@ export function letRead(port: number, path: string): Promise<void> {
   });
 }
 
-/** From now on, nobody may make a node below this one. */
+/** Forbids all users to make a node below this one, from now on. */
 export function forbidChildren(port: number, path: string): Promise<void> {
   const { READ, WRITE, DELETE } = zookeeper.Permission;
   const acl = [new zookeeper.ACL(READ | WRITE | DELETE, new zookeeper.Id("world", "anyone"))];
   return withDriver(port, (client) => called((done) => client.setACL(path, acl, -1, done)));
 }
 
-/** What somebody does who knows better: writes into a node, whatever it held. */
+/** Overwrites a node, as an operator does by hand. */
 export function setNode(port: number, path: string, text: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.setData(path, Buffer.from(text), -1, done)));
 }
 
-/** Deletes a node that has none below it. */
+/** Deletes a node without nodes below it. */
 export function removeNode(port: number, path: string): Promise<void> {
   return withDriver(port, (client) => called((done) => client.remove(path, -1, done)));
 }
 
 /**
- * Deletes a node and all below it, as `deleteall` of the command line does, but in one step: where a holder makes or removes a node meanwhile,
- * nothing is deleted yet.
+ * Deletes a node and all nodes below it, as `deleteall` of the command line does, but in one step. If a holder makes or removes a node
+ * meanwhile, nothing is deleted yet.
  */
 export function deleteAll(port: number, path: string): Promise<void> {
   return withDriver(port, async (client) => {
@@ -107,7 +107,7 @@ export function deleteAll(port: number, path: string): Promise<void> {
   });
 }
 
-/** Makes the nodes of worker IDs that nobody holds, as they are after their holders died. Their folders may be there. */
+/** Makes the nodes of worker IDs without holders, as they are after their holders died. Their folders may exist. */
 export function makeRecords(
   port: number,
   namespace: string,
@@ -136,7 +136,10 @@ export function makeRecords(
   });
 }
 
-/** All nodes of a ZooKeeper below the registry's, with what they hold, read by the driver itself. One that goes meanwhile is left out. */
+/**
+ * All nodes of a ZooKeeper from this root on, with their contents. The driver itself reads them. A node that is removed meanwhile is left
+ * out.
+ */
 export async function readTree(port: number, root = "/snowlease"): Promise<Map<string, string>> {
   const nodes = new Map<string, string>();
   const read = async (client: Client, path: string): Promise<void> => {
@@ -161,7 +164,7 @@ export async function readTree(port: number, root = "/snowlease"): Promise<Map<s
   return nodes;
 }
 
-/** Compares the indexes of a namespace with the records: they are written together, so that they say the same whatever happened. */
+/** Compares the indexes of a namespace with the records. Both are written together, so they agree, whatever happened. */
 export function expectWhole(nodes: Map<string, string>, namespace = "orders"): void {
   const paths = new Nodes("/snowlease", namespace);
   const { root } = paths;
@@ -191,7 +194,7 @@ export function expectWhole(nodes: Map<string, string>, namespace = "orders"): v
   }
 }
 
-/** Worker IDs whose holders' sessions live, by the nodes of these sessions. */
+/** Worker IDs whose holders' sessions live, according to the nodes of these sessions. */
 export function liveIn(nodes: Map<string, string>): number[] {
   return [...nodes.keys()].flatMap((path) => {
     const [id, name = ""] = path.split("/").slice(-2);

@@ -10,28 +10,28 @@ import type { WallClock } from "./holder.ts";
 import { ask, freePort, isProgram, ServerProcess, whyMissing } from "./servers.ts";
 import type { Program } from "./store-server.ts";
 
-/** Until an ensemble has to serve, ms. */
+/** How long an ensemble may take until it serves, ms. */
 const patience = 60_000;
 const jar = "/usr/share/java/zookeeper.jar";
-/** What it does not name itself: somewhere to log, and what its TLS needs. */
+/** Libraries that the jar itself does not name: for logs, and for TLS. */
 const beside = ["slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"].map(
   (name) => `/usr/share/java/${name}.jar`,
 );
 
-/** Why there is no ZooKeeper to start, or undefined. */
+/** Why there is no ZooKeeper to start; undefined if there is one. */
 export const zooKeeperMissing: string | undefined = whyMissing(
   "ZooKeeper",
   () => existsSync(jar) && isProgram("java"),
   "libzookeeper-java default-jre-headless",
 );
 
-/** What else each server is to have. */
+/** Settings of each server. */
 interface Setting {
   /** More lines of its configuration. */
   readonly settings?: readonly string[];
-  /** Each one goes on for those who only read when it is without a majority. */
+  /** Whether each server still serves clients that only read when there is no majority. */
   readonly readOnly?: boolean;
-  /** The last one follows without a vote. */
+  /** Whether the last server is an observer, which does not vote. */
   readonly observer?: boolean;
   /** Its wall clock. */
   readonly clock?: Pick<WallClock, "environment">;
@@ -45,7 +45,7 @@ class ZooKeeperServer {
 
   constructor(port: number, id: number, peers: readonly string[], { settings = [], readOnly = false, clock }: Setting) {
     this.port = port;
-    // Else a JVM's timed waits never end under libfaketime.
+    // Otherwise, a JVM's timed waits never end under libfaketime.
     this.#environment = clock === undefined ? {} : { ...clock.environment, FAKETIME_FORCE_MONOTONIC_FIX: "0" };
     const data = join(this.process.folder, "data");
     mkdirSync(data);
@@ -85,12 +85,12 @@ class ZooKeeperServer {
   readonly #arguments: readonly string[];
   readonly #environment: Readonly<Record<string, string>>;
 
-  /** What it has on disk. */
+  /** The folder of its data. */
   get data(): string {
     return join(this.process.folder, "data", "version-2");
   }
 
-  /** Starts it, and waits until it listens; it serves once a majority does. */
+  /** Starts the server, and waits until it listens. It serves when a majority does. */
   async start(): Promise<void> {
     this.#dropBegunLogs();
     const clock = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
@@ -101,14 +101,14 @@ class ZooKeeperServer {
     );
   }
 
-  /** No ZooKeeper starts on a log without a byte, which it leaves where it is killed as it begins one. */
+  /** ZooKeeper does not start with an empty log. It leaves one if it is killed when it begins a log. */
   #dropBegunLogs(): void {
     const names = existsSync(this.data) ? readdirSync(this.data).filter((name) => name.startsWith("log.")) : [];
     const begun = names.map((name) => join(this.data, name)).filter((path) => statSync(path).size === 0);
     for (const path of begun) rmSync(path);
   }
 
-  /** "standalone", "leader" or "follower"; undefined while it serves nobody. */
+  /** "standalone", "leader" or "follower"; undefined while it does not serve. */
   async mode(): Promise<string | undefined> {
     return /^Mode: (\w+)/m.exec(await ask(this.port, "srvr").catch(() => ""))?.[1];
   }
@@ -122,7 +122,7 @@ class ZooKeeperServer {
 /** An ensemble of the test's own. */
 export class ZooKeeper {
   readonly servers: readonly ZooKeeperServer[];
-  /** What the last server and the others hear of each other goes through these. */
+  /** The links between the last server and the others. */
   readonly #links: readonly FaultProxy[];
 
   private constructor(servers: readonly ZooKeeperServer[], links: readonly FaultProxy[]) {
@@ -130,9 +130,9 @@ export class ZooKeeper {
     this.#links = links;
   }
 
-  /** Starts one of so many servers on free ports. `cut`: the last one can be cut off from the others. */
+  /** Starts an ensemble of so many servers on free ports. `cut`: the last server can be cut off from the others. */
   static async start(size = 1, cut = false, setting: Setting = {}): Promise<ZooKeeper> {
-    // Between the choice of a port and its use another may take it.
+    // Another program may take a port between its choice and its use.
     for (let tries = 5; ; tries--) {
       const ports = await Promise.all(Array.from({ length: 3 * size }, freePort));
       const all = Array.from({ length: size }, (_, i) => i);
@@ -153,7 +153,7 @@ export class ZooKeeper {
         const first = cut ? servers.slice(0, -1) : servers;
         await Promise.all(first.map((server) => server.start()));
         await ensemble.serving(first);
-        // Behind the links it sees peers that accept and hang up: it cannot lead, and joins those who do.
+        // Through the links, the last server sees peers that accept a connection and close it. So it cannot lead, and joins the others.
         if (cut) await servers[last]?.start();
         await ensemble.serving();
         return ensemble;
@@ -178,7 +178,7 @@ export class ZooKeeper {
     });
   }
 
-  /** An ensemble that does not come to it says what its servers logged: nothing else can tell why. */
+  /** Waits for a state of the ensemble. If it does not come, the error has the logs of the servers, since only they can show why. */
   async #patiently<Found>(what: string, look: () => Promise<Found | undefined>): Promise<Found> {
     const end = performance.now() + patience;
     for (;;) {
@@ -201,7 +201,7 @@ export class ZooKeeper {
     for (const link of this.#links) link.set(blackHole);
   }
 
-  /** The opposite. */
+  /** Ends the isolation of the last server. */
   rejoin(): void {
     for (const link of this.#links) link.heal();
   }
@@ -212,7 +212,7 @@ export class ZooKeeper {
   }
 }
 
-/** As a program that a test can start. */
+/** ZooKeeper as a program that a test can start. */
 export const zooKeeperProgram: Program<ZooKeeper> = { missing: zooKeeperMissing, start: () => ZooKeeper.start() };
 
 /** A registry at a ZooKeeper URL. */

@@ -1,6 +1,6 @@
 import type oracledb from "oracledb";
 
-/** As much of the driver as its dialect uses. */
+/** The part of the driver that its dialect uses. */
 export declare const driver: Pick<
   typeof oracledb,
   "BUFFER" | "DB_TYPE_BLOB" | "DB_TYPE_NUMBER" | "NUMBER" | "OUT_FORMAT_ARRAY" | "STRING" | "getConnection"

@@ -1,12 +1,11 @@
-// The driver oracledb as it is (its options, global settings, binds and conversion of rows), on a bridge to a database that knows
-// Oracle's syntax (Bridge.java) in place of its network protocol. Statements go there as they are, but for the way in which
-// parameters are marked.
+// The real driver oracledb (its options, global settings, binds and conversion of rows), with a bridge to a database that knows Oracle's
+// syntax (Bridge.java) in place of its network protocol. Statements go there unchanged, except for the marks of parameters.
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import oracledb from "oracledb/lib/oracledb.js";
 import impl from "oracledb/lib/impl/index.js";
 
-/** What Oracle says where the other database says this, by SQLSTATE. */
+/** Oracle's error codes, by the SQLSTATE of the other database. */
 const codes = {
   22001: 12899,
   22003: 1438,
@@ -14,21 +13,21 @@ const codes = {
   40001: 60,
   42501: 942,
   42504: 955,
-  // What it makes of a subquery on a table that is not there.
+  // The other database's code for a subquery on a missing table.
   42581: 942,
 };
 
-/** Types of columns, by their names in the other database; all others are texts. */
+/** Types of columns, by their names in the other database. All other columns are texts. */
 const types = { BLOB: oracledb.DB_TYPE_BLOB };
 const numbers = /^(NUMERIC|DECIMAL|INTEGER|BIGINT|SMALLINT|DOUBLE)/;
 
-/** What the other database does not know: settings of a session, which mean nothing there. */
+/** What the other database does not know: settings of a session, which have no effect there. */
 const setting = /\b(NLS_\w+) = '(\w+)'/g;
 
-/** What the other database writes otherwise. */
+/** A statement that the other database writes differently. */
 const tableLock = /^LOCK TABLE (\w+), (\w+) IN SHARE ROW EXCLUSIVE MODE$/;
 
-/** The rows of a query, which has been answered as a whole. */
+/** The rows of a query, whose answer has arrived as a whole. */
 class Rows extends impl.ResultSetImpl {
   #rows;
 
@@ -45,7 +44,7 @@ class Rows extends impl.ResultSetImpl {
 
   #fetched(cell, type) {
     const isBytes = cell instanceof Uint8Array;
-    // Bytes that are asked for as what they are come as an object to read them from.
+    // If bytes are requested in their own type, they come as an object from which to read them.
     return isBytes && type === oracledb.DB_TYPE_BLOB ? { getLength: () => cell.length } : cell;
   }
 
@@ -65,7 +64,7 @@ class Bridged extends impl.ConnectionImpl {
     this.#socket = socket;
     const lines = createInterface({ input: socket });
     lines.on("line", (line) => this.#waiting.shift()?.resolve(line));
-    // Told by the socket's end.
+    // The end of the socket reports it.
     for (const one of [socket, lines]) one.on("error", () => undefined);
     socket.on("close", () => {
       for (const { reject } of this.#waiting.splice(0)) reject();
@@ -142,7 +141,7 @@ class Bridged extends impl.ConnectionImpl {
 }
 
 function encoded(type, value) {
-  // To Oracle an empty text is none.
+  // To Oracle an empty text is null.
   if (value === null || value === undefined || value === "") return "-";
   if (type === oracledb.NUMBER && typeof value === "number") return `n${value}`;
   if (type === oracledb.STRING && typeof value === "string") return `s${Buffer.from(value).toString("base64")}`;
@@ -150,7 +149,7 @@ function encoded(type, value) {
   throw failure("NJS", 11, "encountered bind value and type mismatch");
 }
 
-/** A cell as the protocol's layer hands it on: numbers as texts. */
+/** A cell in the form in which the protocol's layer passes it on, with numbers as texts. */
 function decoded(field) {
   const value = field.slice(1);
   if (field.startsWith("n")) return value;

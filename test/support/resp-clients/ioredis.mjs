@@ -9,7 +9,7 @@ const keys = Array.from({ length: 50 }, () => "orders");
 
 for (;;) {
   try {
-    // At once: ioredis sends them ahead of their answers.
+    // At the same time: ioredis sends them before their answers come.
     const made = await Promise.all([redis.mget(keys), ...keys.map((key) => redis.get(key))]);
     process.stdout.write(`${made.flat().join("\n")}\n`);
   } catch {

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "redis";
 
-// It repeats nothing by itself that was sent.
+// With these options, the client does not repeat a command by itself that it has sent.
 const socket = { host: "127.0.0.1", port: Number(process.argv[2]), reconnectStrategy: 50 };
 const redis = createClient({ RESP: 3, socket }).on("error", () => undefined);
 await redis.connect();
@@ -11,7 +11,7 @@ const keys = Array.from({ length: 50 }, () => "orders");
 
 for (;;) {
   try {
-    // It sends them ahead of their answers.
+    // The client sends them before their answers come.
     const made = await Promise.all([redis.mGet(keys), ...keys.map((key) => redis.get(key))]);
     process.stdout.write(`${made.flat().join("\n")}\n`);
   } catch {
