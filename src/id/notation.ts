@@ -88,7 +88,8 @@ export function readNotation(text: string): LayoutSpec {
 
 /** Why a text is not a notation. */
 function flawOf(text: unknown): string | undefined {
-  if (typeof text !== "string") return undefined;
+  // Parts of a URL may be a password.
+  if (typeof text !== "string" || /\/\/|[?&]/.test(text)) return undefined;
   const meant = didYouMean(text, presetNames);
   if (meant !== undefined) return `which resembles \`${meant}\``;
   const [list = "", rest] = text.split(/@(.*)/s, 2);

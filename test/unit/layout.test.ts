@@ -553,6 +553,8 @@ describe("a spec is refused", () => {
     ["timestamp:41,worker:10@0/1ms", "where `1ms` is not a tick in ms, such as `1`"],
     ["timestamp:41,worker:10@0/1/wrap", "where `wrap` follows the tick, and only `wraps` may"],
     ["42-10-12", "got `42-10-12` (string)"],
+    ["redis://user:s3cret@db:6379/0", "got `redis://***@db:6379/0` (string)"],
+    ["redis://db:6379?password=s3cret", "got `redis://db:6379?password=***` (string)"],
   ])("and says what is wrong with %s", (text, flaw) => {
     expect(notation(text).endsWith(flaw)).toBe(true);
   });
